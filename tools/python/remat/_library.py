@@ -105,9 +105,12 @@ def load():
 
 
 def find():
-    """In lib of REMAT_PREFIX, else of the folder that remat-compile on PATH is installed in, or in its build tree."""
-    prefix = os.environ.get("REMAT_PREFIX")
-    tool = shutil.which("remat-compile")
+    """In lib of REMAT_PREFIX; else beside this file, as in a wheel (tools/wheel.sh); else in lib of the folder that
+    remat-compile on PATH is installed in, or in its build tree."""
+    prefix, tool = os.environ.get("REMAT_PREFIX"), shutil.which("remat-compile")
+    own = pathlib.Path(__file__).with_name(NAME)
+    if not prefix and own.is_file():
+        return own
     if not prefix and not tool:
         raise Error(f"remat-compile is not on PATH: install remat {VERSION.split('-', maxsplit=1)[0]} "
                     "(docs/install.md), or set REMAT_PREFIX to where it is")
