@@ -37,6 +37,7 @@ try:
     from torch.fx.experimental.symbolic_shapes import optimization_hint
     from torch.fx.traceback import _get_memory_budget_annotation as memory_budget_annotation
     from torch.utils._ordered_set import OrderedSet
+    from torch.utils._python_dispatch import _disable_current_modes as disable_current_modes
     from torch.utils._pytree import tree_leaves, tree_map
     from torch.utils.checkpoint import CheckpointPolicy
     from torch.utils.flop_counter import flop_registry
@@ -45,9 +46,9 @@ except ImportError as missing:
 
 __all__ = [
     "BackendCompilerFailed", "CheckpointPolicy", "FakeTensor", "FakeTensorMode", "HigherOrderOperator", "OpOverload",
-    "OrderedSet", "aot_autograd", "boxed_nop", "default_partition", "enter_autocast", "extract_modules",
-    "flop_registry", "force_save_effectful_ops", "functorch_config", "is_assert_only_symbool", "is_opaque_node",
-    "is_rng_op", "is_sym_node", "memory_budget_annotation", "min_cut_partition", "must_be_in_backward",
-    "must_be_in_forward", "optimization_hint", "thread_graphsafe_rng_from_hops", "tree_leaves", "tree_map",
-    "with_effects",
+    "OrderedSet", "aot_autograd", "boxed_nop", "default_partition", "disable_current_modes", "enter_autocast",
+    "extract_modules", "flop_registry", "force_save_effectful_ops", "functorch_config", "is_assert_only_symbool",
+    "is_opaque_node", "is_rng_op", "is_sym_node", "memory_budget_annotation", "min_cut_partition",
+    "must_be_in_backward", "must_be_in_forward", "optimization_hint", "thread_graphsafe_rng_from_hops", "tree_leaves",
+    "tree_map", "with_effects",
 ]

@@ -8,11 +8,12 @@ import pathlib
 
 import torch
 
-from . import nodes
+from . import measured, nodes
 from ._torch import flop_registry, tree_map
 from .errors import Error
 from .nodes import aten, hint, moved_bytes, tensors, value
 
+MEASURED = "measured"  # costs of the device at hand, timed there
 DEVICES = pathlib.Path(__file__).parent / "devices"
 # They read as many bytes of their first operand as they write, wherever those lie.
 GATHERS = (aten.embedding.default, aten.index.Tensor, aten.gather.default, aten.index_select.default)
@@ -52,7 +53,7 @@ def described(name):
     path = DEVICES / f"{name}.json"
     if not path.is_file():
         known = sorted(entry.stem for entry in DEVICES.glob("*.json") if "." not in entry.stem)
-        raise Error(f"costs '{name}' is no device that remat knows: {', '.join(known)}")
+        raise Error(f"costs '{name}' is neither '{MEASURED}' nor a device that remat knows: {', '.join(known)}")
     return json.loads(path.read_text())
 
 
@@ -81,6 +82,8 @@ def facts(costs, inputs):
     if isinstance(costs, Costs):
         return dataclasses.asdict(costs)
     devices = {one.device for one in inputs if isinstance(one, torch.Tensor)}
+    if costs == MEASURED:
+        return measured.facts(sorted(devices, key=str))
     return [[name, described(name)] for name in ([costs] if costs else sorted(map(at_hand, devices)))]
 
 
@@ -92,4 +95,7 @@ def resolve(costs, module):
     products = [tensor for node in module.graph.nodes if node.op == "call_function" and flops(node)
                 for tensor in tensors(node)[:1]]
     device = results[0].device if results else torch.device("cpu")
-    return of_description(costs or at_hand(device), products[0].dtype if products else torch.float32)
+    dtype = products[0].dtype if products else torch.float32
+    if costs == MEASURED:
+        return measured.of_graph(module, device, of_description(at_hand(device), dtype))
+    return of_description(costs or at_hand(device), dtype)
