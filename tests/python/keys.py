@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key of a plan says all that the plan is a function of: whatever differs in what the planner is asked, for one graph,
-differs in the key.
+"""A key of a plan says all that the plan is a function of: whatever differs in what the planner is asked, for one
+graph, differs in the key.
 
     main(LEFT_OUT...)   facts that are left out of the keys, which must be noticed; none: none must"""
 import json

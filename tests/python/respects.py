@@ -369,6 +369,16 @@ def saved_view_of_larger_base():
 
 
 @case
+def number_beside_a_result():
+    """Cross entropy returns the loss and the weight of all targets, which the backward pass reads."""
+    def forward(net, x):
+        return F.cross_entropy(torch.tanh(net.a(x)), torch.arange(x.shape[0]) % WIDTH)
+    for graphs in trained("number beside a result", forward):
+        harness.check(graphs.saved_bytes() == graphs.report().graphs[0].saved_bytes,
+                      f"saved {graphs.saved_bytes()}, planned {graphs.report().graphs[0].saved_bytes}")
+
+
+@case
 def results_that_alias():
     def forward(net, x):
         h = torch.tanh(net.a(x))

@@ -28,7 +28,7 @@ def same_plans():
     def loss(model, batch):
         return model(batch).square().mean()
     empty = copy.deepcopy(model).to("meta")
-    problem = remat.problem(empty, noise.to("meta"), loss, optimizer=torch.optim.AdamW(empty.parameters()), target="cpu")
+    problem = remat.problem(empty, noise.to("meta"), loss, torch.optim.AdamW(empty.parameters()), target="cpu")
     for budget in ("1GB", "125kB"):
         torch.compiler.reset()
         model.zero_grad()
@@ -66,7 +66,7 @@ def on_gpu():
         beside = ROWS * ROWS * 2 if "attn_mask" in settings else 0  # the mask as numbers
         harness.check(0 <= graph.saved_bytes - expected <= beside + 4096,
                       f"attention with {list(settings)} saves {graph.saved_bytes} bytes, {expected} expected")
-        harness.check(graph.planned_peak_bytes % 512 == 0, f"{graph.planned_peak_bytes} bytes are not rounded as CUDA's")
+        harness.check(graph.planned_peak_bytes % 512 == 0, f"{graph.planned_peak_bytes} bytes, not rounded as CUDA's")
     harness.check(all(one.is_meta for one in model.parameters()), "the model left the meta device")
 
 

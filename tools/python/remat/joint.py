@@ -61,7 +61,8 @@ class Joint:
         return node
 
     def _is_small_part(self, node):
-        """Such as mean and rstd beside the result of a norm: with a value of its own, 4 KB do not keep 4 MB."""
+        """Such as mean and rstd beside the result of a norm: with a value of its own, 4 KB do not keep 4 MB. So is a
+        number, such as the loss, which lives to the end, and the weight of all targets beside it."""
         if not is_getitem(node) or len(tensors(node)) != 1 or nodes.value(node) is not tensors(node)[0]:
             return False
         whole = node.args[0]
@@ -70,7 +71,7 @@ class Joint:
         operands = {storage(tensor) for operand in whole.all_input_nodes for tensor in tensors(operand)}
         largest = max(storage_bytes(tensor) for tensor in tensors(whole))
         part = tensors(node)[0]
-        return storage(part) not in operands and SMALL_PART * storage_bytes(part) <= largest
+        return storage(part) not in operands and (part.dim() == 0 or SMALL_PART * storage_bytes(part) <= largest)
 
     def _downstream_of_tangents(self):
         after = set(self.tangents)

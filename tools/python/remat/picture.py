@@ -51,8 +51,9 @@ def svg(points, target):
         (a, b), *others = reversed(corners(2))
         return f"{a:.1f} {b:.1f}" + "".join(f"H{a:.1f}V{b:.1f}" for a, b in others)
     bottom = HEIGHT - BOTTOM
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}">',
-             STYLE, f'<rect class="ground" width="{WIDTH}" height="{HEIGHT}" rx="8"/>',
+    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', STYLE,
+             f'<rect class="ground" width="{WIDTH}" height="{HEIGHT}" rx="8"/>',
              f'<text class="title" x="24" y="28">training step on {target}</text>',
              '<text x="24" y="48">PyTorch\'s eager kernels</text>', '<path class="curve" d="M24 66h18"/>',
              '<text x="48" y="70">remat</text>', '<path class="band" d="M100 61h14v9h-14z"/>',

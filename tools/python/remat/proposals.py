@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans that others would make, beside that of the search: PyTorch's default cut, which heeds tags of checkpointing, and
-checkpoints of the first of repeated blocks.
+"""Plans that others would make, beside that of the search: PyTorch's default cut, which heeds tags of checkpointing,
+and checkpoints of the first of repeated blocks.
 
 Each is a set of values that are kept for the backward pass; what else is read there runs again, once, just before its
 first reader. The fastest of all that fit is taken, so that at the peak of another's plan ours is never slower."""

@@ -141,7 +141,8 @@ def _graph_lines(graph):
              f"  peak at        {graph.peak_at}",
              f"  saved          {format_bytes(graph.saved_bytes)} for the backward pass",
              f"  overhead       {percent(graph.overhead)} of the step with everything saved, {graph.reruns} reruns; "
-             f"no plan that fits has less than {percent(graph.bound)} (costs: {graph.costs}; found by {graph.found_by})"]
+             f"no plan that fits has less than {percent(graph.bound)} (costs: {graph.costs}; "
+             f"found by {graph.found_by})"]
     shown = graph.modules[:12]
     lines += [f"  {one.path:30} saved {format_bytes(one.saved_bytes):>10} in {one.saved:3}, "
               f"recomputed {format_bytes(one.recomputed_bytes):>10} in {one.recomputed:3}" for one in shown]
