@@ -17,6 +17,9 @@ void *kernels_compile(const char *compiler, const char *text);
 emulator_kernel *kernels_find(void *library, const char *symbol);
 void kernels_close(void *library);
 
+/* Where the text has `find`, whatever its blanks, and where that ends; NULL: nowhere. `find` may
+ * differ in spaces, but the text has its line ends. */
+const char *kernels_has(const char *text, const char *find, const char **out_end);
 /* `text` with `replacement` wherever it has `find`; the caller frees it. */
 char *kernels_replace(const char *text, const char *find, const char *replacement);
 

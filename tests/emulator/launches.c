@@ -2,6 +2,7 @@
 #include "check.h"
 #include "kernels.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,16 +35,39 @@ struct arguments kernels_arguments(const struct remat_cuda_word *words, uint32_t
     return arguments;
 }
 
+/* Where `find` ends in a text that begins with it; NULL: this one does not. */
+static const char *end_of(const char *text, const char *find)
+{
+    for (; *find; find++) {
+        if (*find == ' ')
+            continue;
+        while (isspace((unsigned char)*text) && *text != *find)
+            text++;
+        if (*text++ != *find)
+            return NULL;
+    }
+    return text;
+}
+
+const char *kernels_has(const char *text, const char *find, const char **out_end)
+{
+    for (; *text; text++)
+        if (!isspace((unsigned char)*text) && (*out_end = end_of(text, find)))
+            return text;
+    return NULL;
+}
+
 char *kernels_replace(const char *text, const char *find, const char *replacement)
 {
-    size_t count = 0, length = strlen(find);
-    for (const char *at = strstr(text, find); at; at = strstr(at + length, find))
+    size_t count = 0;
+    const char *end;
+    for (const char *at = text; kernels_has(at, find, &end); at = end)
         count++;
-    char *out = malloc(strlen(text) + count * strlen(replacement) + 1), *end = out;
-    for (const char *at; (at = strstr(text, find)); text = at + length) {
-        end = mempcpy(end, text, (size_t)(at - text));
-        end = stpcpy(end, replacement);
+    char *out = malloc(strlen(text) + count * strlen(replacement) + 1), *to = out;
+    for (const char *at; (at = kernels_has(text, find, &end)); text = end) {
+        to = mempcpy(to, text, (size_t)(at - text));
+        to = stpcpy(to, replacement);
     }
-    strcpy(end, text);
+    strcpy(to, text);
     return out;
 }

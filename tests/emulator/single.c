@@ -269,7 +269,8 @@ void single_plant(const struct single_mutant *mutant)
 /* The text with the fault; NULL where it is to be found elsewhere. */
 static char *plant(const struct single *s, const char *text)
 {
-    if (found || s->kernel.kind != planted->kind || !strstr(text, planted->find))
+    const char *end;
+    if (found || s->kernel.kind != planted->kind || !kernels_has(text, planted->find, &end))
         return NULL;
     return kernels_replace(text, planted->find, planted->replacement);
 }

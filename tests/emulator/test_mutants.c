@@ -59,11 +59,12 @@ static const struct remat_cuda_code *code_of(uint32_t subject)
 static bool uses(uint32_t subject, const char *find)
 {
     const struct remat_cuda_code *code = code_of(subject);
+    const char *end;
     for (uint32_t i = 0; i < code->prelude_count; i++)
-        if (strstr(code->preludes[i], find))
+        if (kernels_has(code->preludes[i], find, &end))
             return true;
     for (uint32_t k = 0; k < code->kernel_count; k++)
-        if (strstr(code->kernels[k].text, find))
+        if (kernels_has(code->kernels[k].text, find, &end))
             return true;
     return false;
 }
