@@ -25,9 +25,9 @@ class Asked:
         graph = module.code + str([node.meta["example_value"] for node in module.graph.find_nodes(op="placeholder")])
         for one in self.backends:
             key = one.key(inputs)
-            with mock.patch.object(_planner, "solve", side_effect=_planner.solve) as solve:
+            with mock.patch.object(_planner, "_solved", side_effect=_planner._solved) as solved:
                 run = one(torch.fx.GraphModule(module, module.graph), inputs)
-            self.seen.append((graph, key, json.dumps(solve.call_args.args)))
+            self.seen.append((graph, key, json.dumps(solved.call_args.args)))
         return run
 
 
@@ -49,22 +49,19 @@ def backend(budget="1GB", **settings):
     return make(budget, kernels="aot_eager", **settings)
 
 
-def asked(backends, rows=64, dynamic=None):
+def asked(backends, rows=64, dynamic=None, net=None):
     """What one graph is asked for by each of the backends."""
     torch.compiler.reset()
-    net, asking = network(), Asked(backends)
+    net, asking = net or network(), Asked(backends)
     f = torch.compile(lambda x: twice(net(x)).square().mean(), backend=asking, dynamic=dynamic)
     f(torch.randn(rows, WIDTH)).backward()
     return asking.seen
 
 
-def settings():
-    model = network()
-    trained = network()
-    trained(torch.randn(4, WIDTH)).sum().backward()
-    return [{}, {"budget": "2GB"}, {"margin": 0.1}, {"model": model}, {"model": nn.Identity()},
+def settings(model):
+    return [{}, {"budget": "2GB"}, {"margin": 0.1}, {"model": model}, {"model": nn.Identity()}, {"model": network()},
             {"model": model, "optimizer": torch.optim.AdamW(model.parameters())}, {"model": model, "accumulate": True},
-            {"model": trained}, {"costs": "h100-sxm"}, {"costs": Costs("mine", 1e12, 1e11, 100)},
+            {"costs": "h100-sxm"}, {"costs": Costs("mine", 1e12, 1e11, 100)},
             {"costs": Costs("mine", 2e12, 1e11, 100)}, {"options": {"recomputable": ["rematcheck::twice"]}}]
 
 
@@ -88,7 +85,9 @@ def main(*left_out):
     def facts(*arguments, whole=keys.facts):
         return {name: fact for name, fact in whole(*arguments).items() if name not in left_out}
     with mock.patch.object(keys, "facts", facts):
-        seen = asked([backend(**one) for one in settings()])
+        net = network()
+        seen = asked([backend(**one) for one in settings(net)], net=net)
+        seen += asked([backend(model=net)], net=net)  # now with gradients
         seen += described_otherwise()
         torch.compiler.reset()
         seen += after_another_graph()

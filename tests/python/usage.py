@@ -145,31 +145,6 @@ def optimizer_steps():
     compare("optimizer steps", run)
 
 
-@use
-def compiled_blocks():
-    """Each block is a graph of its own: what an earlier one holds is taken off."""
-    def make():
-        model = network()
-        return model
-
-    def run(model, f):
-        f(batch()).square().mean().backward()
-    torch.compiler.reset()
-    expected = make()
-    torch.manual_seed(5)
-    run(expected, expected)
-    model = make()
-    backend = budgets.plain("1MB")
-    for block in model:
-        block.compile(backend=backend)
-    torch.manual_seed(5)
-    run(model, model)
-    gradients = [[one.grad for one in each.parameters()] for each in (model, expected)]
-    harness.check(budgets.equal(*gradients), "compiled blocks: bits differ")
-    harness.check(any("not together" in remark for remark in backend.report().remarks) or
-                  len(backend.report().graphs) == 1, f"compiled blocks: {backend.report().remarks}")
-
-
 def main(*names):
     for name in names or USES:
         USES[name]()

@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend for torch.compile: each graph with a backward pass is planned within a budget in bytes."""
+"""The backend for torch.compile: graphs with a backward pass are planned within one budget in bytes.
+
+A graph that takes all of a step is planned when it is compiled. Any other runs its first step at its smallest peak, in
+which the calls of graphs are recorded; then all of them are planned together, and compiled again."""
 import logging
 import math
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from . import _planner, bare_problem, costs as costs_of, keys, nodes, outside, proposals, rules
-from ._torch import aot_autograd, boxed_nop, default_partition, functorch_config
+from . import _planner, bare_problem, costs as costs_of, fronts, keys, nodes, outside, proposals, rules, steps
+from ._torch import default_partition
+from .calls import Calls
 from .errors import Error, InfeasibleBudget
 from .joint import Joint
 from .prepare import prepare
 from .replay import replay
-from .report import Graph, Report, of_modules
+from .report import Report, Step, of_modules
+from .report import Graph as Planning
 from .sizes import format_bytes, parse_bytes
 from .unroll import Unrolled, split
+from .variants import Graph
 
 LOG = logging.getLogger("remat")
 KERNELS = ("inductor", "aot_eager")
@@ -64,31 +70,36 @@ class Backend:
         self.costs, self.recomputable = costs, tuple((options or {}).get("recomputable", ()))
         self.outside = outside.count(model, optimizer, accumulate)
         self.planned, self.remarks = [], []
+        self.calls = Calls(self._variant_of, self._finished, self.outside.counted)
+        self.variants, self.step, self.failure = {}, None, None  # of calls; what was planned for a step, or why not
 
     def __call__(self, module, example_inputs, **settings):
         if settings.get("mode"):
             raise Error(f"mode '{settings['mode']}' is of Inductor: kernels=\"aot_eager\" takes none")
         rules.check_settings()
-        compiled = []
+        graph = Graph(module, self._partition, self._watched, self._is_whole(example_inputs))
+        run = graph.compile_first(module, example_inputs)
+        if graph.facts is None:
+            return run
+        if not graph.whole:
+            self.calls.want_record()
+        return lambda *arguments: self.calls.run(graph, arguments)
 
-        def partition(joint, joint_inputs, **facts):
-            return self._partition(joint, joint_inputs, compiled, **facts)
-
-        def forward_compiler(graph, inputs):
-            run = boxed_nop(graph, inputs)
-            return self._watched(run, compiled[-1]) if compiled else run
-        # Eager kernels never write into saved values, and without donated buffers retain_graph works.
-        with functorch_config.patch(donated_buffer=False):
-            return aot_autograd(fw_compiler=forward_compiler, bw_compiler=boxed_nop, inference_compiler=boxed_nop,
-                                partition_fn=partition, keep_inference_input_mutations=True)(module, example_inputs)
+    def _is_whole(self, inputs):
+        """Whether the graph is taken for all of the step: no other has begun it, and it trains all of the model."""
+        if self.calls.begun():
+            return False
+        given = {id(one) for one in inputs}
+        return self.model is None or all(id(one) in given for one in self.model.parameters() if one.requires_grad)
 
     def report(self):
         """What was planned so far, and the largest number of bytes that the device's allocator has seen."""
         graphs = [planned.graph for planned in self.planned]
-        return Report(self.budget_bytes, self.margin_bytes, self.outside, graphs, _measured(), list(self.remarks))
+        remarks = [*self.remarks, *self._remarks_of_calls()]
+        return Report(self.budget_bytes, self.margin_bytes, self.outside, graphs, self.step, _measured(), remarks)
 
-    def _partition(self, joint_module, joint_inputs, compiled, *, num_fwd_outputs, static_lifetime_input_indices=None,
-                   **_):
+    def _partition(self, graph, variant, joint_module, joint_inputs, *, num_fwd_outputs,
+                   static_lifetime_input_indices=None, **_):
         static = static_lifetime_input_indices or []
         nested = not joint_inputs  # a region of its own within a graph: it has no budget of its own
         if nested or not any(map(nodes.is_tangent, joint_module.graph.nodes)):
@@ -97,14 +108,41 @@ class Backend:
         tags = rules.count_tags(joint_module)
         prepare(joint_module, num_fwd_outputs)
         joint = Joint(joint_module, num_fwd_outputs, _rounding(joint_module), self.recomputable)
-        self.outside = outside.count(self.model, self.optimizer, self.accumulate)
-        given = outside.input_bytes(joint_inputs, static) if self.outside.counted else 0
-        graph, sequence, rows = self._plan(joint, given, tags, num_fwd_outputs)
-        forward, backward = split(Unrolled(joint, rows, sequence), num_fwd_outputs, static)
-        planned = Planned(graph, num_fwd_outputs)
-        self.planned.append(planned)
-        compiled.append(planned)
-        return forward, backward
+        if variant is None:
+            self.outside = outside.count(self.model, self.optimizer, self.accumulate)
+            given = outside.input_bytes(joint_inputs, static) if self.outside.counted else 0
+            first = self._of_whole if graph.whole else self._of_part
+            variant, planning = first(joint, given, tags, num_fwd_outputs)
+            graph.planned(variant, Planned(planning, num_fwd_outputs), static, joint.rounding)
+            self.planned.append(graph.planning)
+        elif self._facts(joint).plain() != variant.facts.plain():
+            raise Error(f"internal error: graph {graph.planning.graph.number} was traced to another problem")
+        else:
+            variant = fronts.variant(self._facts(joint), variant.sequence)
+        return split(Unrolled(joint, variant.facts.rows, variant.sequence), num_fwd_outputs, static)
+
+    def _facts(self, joint):
+        costs = costs_of.resolve(self.costs, joint.module)
+        return fronts.of_joint(joint, bare_problem.build(joint, costs), costs.name)
+
+    def _of_whole(self, joint, *facts):
+        """The first variant of a graph that is all of a step."""
+        planning, sequence, rows = self._plan(joint, *facts)
+        found = fronts.of_joint(joint, rows, planning.costs)
+        return fronts.variant(found, found.lifted(sequence)), planning
+
+    def _of_part(self, joint, input_bytes, tags, _):
+        """The first variant of any other: its smallest peak, in which it must fit alone."""
+        facts = self._facts(joint)
+        decision = _planner.smallest(facts.plain(), fronts.EFFORT)
+        memory = replay(facts.rows, decision.sequence)
+        beside = self.margin_bytes + self.outside.step_bytes + input_bytes
+        self._check_update()
+        if memory.peak_bytes + beside > self.budget_bytes:
+            raise self._infeasible(facts.rows, decision, beside, 0)
+        return (fronts.variant(facts, decision.sequence),
+                self._planning(joint, facts.rows, decision, memory, self.budget_bytes - beside, input_bytes, 0, tags,
+                               facts.costs))
 
     def _plan(self, joint, input_bytes, tags, forward_count):
         costs = costs_of.resolve(self.costs, joint.module)
@@ -124,21 +162,61 @@ class Backend:
         if memory.peak_bytes != decision.peak_bytes or memory.peak_bytes > left:
             raise Error(f"internal error: the plan's peak is {memory.peak_bytes} bytes, not {decision.peak_bytes}, "
                         f"of {left}")
-        told = sum(rows[index].time_ns for index in bare_problem.twins(rows))
+        planning = self._planning(joint, rows, decision, memory, left, input_bytes, earlier, tags, costs.name)
+        return planning, decision.sequence, rows
+
+    def _planning(self, joint, rows, decision, memory, left, input_bytes, earlier, tags, costs):
+        """What the report says of it."""
+        number = len(self.planned) + 1
         symbolic = any(isinstance(nodes.value(node), torch.SymInt) for node in joint.nodes if node.op == "placeholder")
         if symbolic:
-            self._remark(f"graph {len(self.planned) + 1} has sizes that may change: it is planned for those it was "
-                         "traced with; no promise above")
+            self._remark(f"graph {number} has sizes that may change: it is planned for those it was traced with; no "
+                         "promise above")
         preferred = sum(count for name, count in tags.items() if name.startswith("PREFER_"))
         if preferred:
             self._remark(f"{preferred} PREFER_* tags of checkpointing are ignored: the plan decides; MUST_* tags hold")
-        graph = Graph(len(self.planned) + 1, left, memory.peak_bytes, decision.given_peak_bytes,
-                      _place(rows[memory.peak_row]), memory.border_bytes, sum(rows[row].bytes for row in memory.saved),
-                      input_bytes, decision.time_ns, decision.total_ns - told, decision.lower_bound_ns,
-                      decision.floor_bytes, costs.name, len(rows), len(decision.sequence) - len(rows),
-                      of_modules(rows, decision.sequence, memory.saved), _count(joint.once.values()), tags, symbolic,
-                      earlier, decision.found_by)
-        return graph, decision.sequence, rows
+        told = sum(rows[index].time_ns for index in bare_problem.twins(rows))
+        time_ns = sum(rows[row].time_ns for row in decision.sequence)
+        return Planning(number, left, memory.peak_bytes, decision.given_peak_bytes, _place(rows[memory.peak_row]),
+                        memory.border_bytes, sum(rows[row].bytes for row in memory.saved), input_bytes, time_ns,
+                        decision.total_ns - told, decision.lower_bound_ns, decision.floor_bytes, costs, len(rows),
+                        len(decision.sequence) - len(rows), of_modules(rows, decision.sequence, memory.saved),
+                        _count(joint.once.values()), tags, symbolic, earlier, decision.found_by)
+
+    def _variant_of(self, graph, key):
+        if self.failure is not None:
+            raise self.failure
+        return self.variants.get((graph, key))
+
+    def _finished(self, record):
+        """Plans all calls of a step that was recorded."""
+        self.outside = outside.count(self.model, self.optimizer, self.accumulate)
+        if self.outside.gradient_bytes:
+            record.forget(one.grad for one in self.model.parameters() if one.grad is not None)
+        beside = self.margin_bytes + self.outside.step_bytes
+        self._check_update()
+        try:
+            plan = steps.plan(record, self.budget_bytes - beside)
+        except steps.Infeasible as error:
+            self.failure = self._infeasible_step(record, error, beside)
+            raise self.failure from None
+        self.variants |= {(call.graph, call.key): pick for call, pick in zip(record.calls, plan.variants)}
+        self.step = Step.of(plan, self.model)
+        LOG.info("%d calls of %d graphs were planned together: %s", len(record.calls),
+                 len({call.graph for call in record.calls}), self.step.line())
+
+    def _infeasible_step(self, record, error, beside):
+        smallest, floor = (self._budget_for(one, beside) for one in (error.smallest_bytes, error.floor_bytes))
+        return InfeasibleBudget(
+            f"no plan fits the budget of {format_bytes(self.budget_bytes)}: the smallest for which a plan of all "
+            f"{len(record.calls)} calls of a step was found is {format_bytes(smallest)} ({smallest}); none exists "
+            f"below {format_bytes(floor)} ({floor}). Of the budget, {format_bytes(beside)} are outside the graphs "
+            "(margin, parameters, optimizer)", smallest, floor)
+
+    def _remarks_of_calls(self):
+        if self.calls.nested:
+            yield ("a planned graph is called inside the user's own checkpoint, which runs it again in the backward "
+                   "pass: its plan does not hold; remove the checkpoint")
 
     def _earlier_bytes(self):
         """What graphs of the same step hold that ran before."""
@@ -172,8 +250,10 @@ class Backend:
         """The budget that leaves so much to a graph; the margin is a share of it."""
         return math.ceil((graph_bytes + beside - self.margin_bytes) / (1 - self.margin))
 
-    def _watched(self, run, planned):
+    def _watched(self, graph, run):
         """The compiled forward pass, which notes what it leaves, and warns of gradients that were not counted."""
+        run, planned = self.calls.watched(graph, run), graph.planning
+
         def forward(arguments):
             given = {nodes.storage(one) for one in arguments if isinstance(one, torch.Tensor)}
             self._look_for_gradients(planned)
@@ -200,7 +280,7 @@ class Backend:
         """What the plan of a graph with these inputs, compiled now, is a function of, beside the graph."""
         count = outside.count(self.model, self.optimizer, self.accumulate)
         left = self.budget_bytes - self.margin_bytes - count.step_bytes - self._earlier_bytes()
-        return keys.key(left, count.counted, inputs, self.costs, self.recomputable)
+        return keys.key(left, count.counted, inputs, self.costs, self.recomputable, self._is_whole(inputs))
 
 
 def _rounding(module):

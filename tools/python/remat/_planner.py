@@ -5,7 +5,7 @@ import dataclasses
 
 from ._library import VERSION, Handle, Problem, Session, SolvedInfo, SolveSettings, array, sized
 
-__all__ = ["VERSION", "Decision", "solve"]
+__all__ = ["VERSION", "Decision", "smallest", "solve"]
 EFFORT = 1.0
 
 
@@ -25,16 +25,28 @@ class Decision:
     found_by: str = "the search"
 
 
-def solve(rows, budget_bytes):
+def solve(rows, budget_bytes, effort=EFFORT):
     """Plans rows of remat-problem/1. The same rows and budget give the same decision."""
-    session = Session()
-    settings = sized(SolveSettings, budget_bytes=budget_bytes, effort=EFFORT)
-    solved = Handle(session, "remat_solved", session.context, c.byref(_problem(rows)), c.byref(settings))
-    info = solved.info(SolvedInfo)
-    sequence = tuple(solved.list("runs", c.c_uint32)) if info.fits else ()
+    info, sequence = _solved(rows, budget_bytes, effort)
+    return _decision(info, sequence if info.fits else ())
+
+
+def smallest(rows, effort=EFFORT):
+    """As solve() for a budget that nothing fits, with the sequence of the smallest peak found."""
+    return _decision(*_solved(rows, 1, effort))
+
+
+def _decision(info, sequence):
     return Decision(sequence, info.peak_bytes if info.fits else 0, info.time if info.fits else 0, info.lower_bound,
                     info.given_time, info.given_peak_bytes, info.floor_bytes, info.floor_node,
                     0 if info.fits else info.peak_bytes)
+
+
+def _solved(rows, budget_bytes, effort):
+    session = Session()
+    settings = sized(SolveSettings, budget_bytes=budget_bytes, effort=effort)
+    solved = Handle(session, "remat_solved", session.context, c.byref(_problem(rows)), c.byref(settings))
+    return solved.info(SolvedInfo), tuple(solved.list("runs", c.c_uint32))
 
 
 def _problem(rows):

@@ -13,6 +13,7 @@ if tuple(torch.__version__.split(".")[:2]) != tuple(WORKS.split(".")):
     raise _unsupported("another version")
 
 try:
+    from torch._C import _current_graph_task_id as current_graph_task_id
     from torch._dynamo.backends.common import aot_autograd
     from torch._dynamo.backends.debugging import boxed_nop
     from torch._dynamo.exc import BackendCompilerFailed
@@ -30,6 +31,7 @@ try:
         min_cut_rematerialization_partition as min_cut_partition,
         thread_graphsafe_rng_from_hops,
     )
+    from torch._guards import TracingContext, tracing
     from torch._higher_order_ops.effects import with_effects
     from torch._ops import HigherOrderOperator, OpOverload
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -46,9 +48,9 @@ except ImportError as missing:
 
 __all__ = [
     "BackendCompilerFailed", "CheckpointPolicy", "FakeTensor", "FakeTensorMode", "HigherOrderOperator", "OpOverload",
-    "OrderedSet", "aot_autograd", "boxed_nop", "default_partition", "disable_current_modes", "enter_autocast",
-    "extract_modules", "flop_registry", "force_save_effectful_ops", "functorch_config", "is_assert_only_symbool",
-    "is_opaque_node", "is_rng_op", "is_sym_node", "memory_budget_annotation", "min_cut_partition",
-    "must_be_in_backward", "must_be_in_forward", "optimization_hint", "thread_graphsafe_rng_from_hops", "tree_leaves",
-    "tree_map", "with_effects",
+    "OrderedSet", "TracingContext", "aot_autograd", "boxed_nop", "current_graph_task_id", "default_partition",
+    "disable_current_modes", "enter_autocast", "extract_modules", "flop_registry", "force_save_effectful_ops",
+    "functorch_config", "is_assert_only_symbool", "is_opaque_node", "is_rng_op", "is_sym_node",
+    "memory_budget_annotation", "min_cut_partition", "must_be_in_backward", "must_be_in_forward", "optimization_hint",
+    "thread_graphsafe_rng_from_hops", "tracing", "tree_leaves", "tree_map", "with_effects",
 ]

@@ -110,6 +110,16 @@ class Joint:
             self._sources[node] = found
         return self._sources[node]
 
+    def inputs_read(self, node):
+        """The inputs in whose storages a run of `node` reads, tangents apart."""
+        found = set()
+        for operand in node.all_input_nodes:
+            if operand.op == "placeholder" and not is_tangent(operand):
+                found.add(operand)
+            elif operand not in self.scheduled and not is_tangent(operand):
+                found |= self.inputs_read(operand)
+        return found
+
     def owner(self, node):
         """The scheduled node whose storage a result of the graph lies in, or None."""
         unit = self.unit(node) if isinstance(node, fx.Node) else None

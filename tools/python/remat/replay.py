@@ -7,10 +7,12 @@ from .bare_problem import BORDER
 
 @dataclasses.dataclass
 class Memory:
-    """Bytes: at the peak, and while the border runs. Rows: where the peak is, and whose values are live across the
-    border."""
+    """Bytes: at the peak, of each pass too, and after the border. Rows: where the peak is, and whose values are live
+    across the border."""
     peak_bytes: int
     peak_row: int
+    forward_peak_bytes: int
+    backward_peak_bytes: int
     border_bytes: int
     saved: list
 
@@ -27,7 +29,8 @@ def replay(rows, sequence):
     freed = {}
     for made, read in last_read.items():
         freed.setdefault(read, []).append(made)
-    live = peak = peak_row = border_bytes = 0
+    live = border_bytes = 0
+    peak = forward = (0, 0)  # of a pass: bytes, row
     begun, alive, saved = set(), set(), []
     for time, row in enumerate(sequence):
         if row not in begun:
@@ -35,12 +38,12 @@ def replay(rows, sequence):
             begun.add(row)
         live += rows[row].bytes
         alive.add(time)
-        if live + rows[row].workspace > peak:
-            peak, peak_row = live + rows[row].workspace, row
+        peak = max(peak, (live + rows[row].workspace, row), key=lambda one: one[0])
         for made in freed.get(time, ()):
             live -= rows[sequence[made]].bytes
             alive.discard(made)
         if rows[row].run is BORDER:
             border_bytes = live
             saved = [sequence[made] for made in sorted(alive) if rows[sequence[made]].bytes]
-    return Memory(peak, peak_row, border_bytes, saved)
+            forward, peak = peak, (live, row)
+    return Memory(*max(forward, peak, key=lambda one: one[0]), forward[0], peak[0], border_bytes, saved)

@@ -55,6 +55,66 @@ class Graph:
         return max(self.lower_bound_ns / self.everything_saved_ns - 1, 0) if self.everything_saved_ns else 0
 
 
+@dataclasses.dataclass
+class Call:
+    """One call of a graph in a step that is planned together with others. `layer` is the module of the first parameter
+    that it runs on; variants of a graph are numbered from 1."""
+    layer: str
+    graph: int
+    variant: int
+    kept_bytes: int
+    forward_peak_bytes: int
+    backward_peak_bytes: int
+    time_ns: float
+    overhead: float
+    modules: list
+
+
+@dataclasses.dataclass
+class Step:
+    """All calls of a step. Bytes are of what the graphs allocate and of what stands between them."""
+    given_bytes: int
+    planned_peak_bytes: int
+    everything_saved_bytes: int
+    floor_bytes: int
+    time_ns: float
+    everything_saved_ns: float
+    lower_bound_ns: float
+    costs: str
+    calls: list
+
+    @classmethod
+    def of(cls, plan, model):
+        owners = {id(parameter): name.rpartition(".")[0]
+                  for name, parameter in (model.named_parameters() if model is not None else ())}
+        numbers, calls = {}, []
+        for call, variant in zip(plan.record.calls, plan.variants):
+            found = numbers.setdefault(call.graph, [])
+            if not any(one is variant for one in found):
+                found.append(variant)
+            option = variant.option
+            calls.append(Call(owners.get(call.key[0], ""), call.graph.planning.graph.number,
+                              1 + next(index for index, one in enumerate(found) if one is variant), option.kept_bytes,
+                              option.forward_peak_bytes, option.backward_peak_bytes, option.time_ns, variant.overhead,
+                              of_modules(variant.facts.rows, variant.sequence, variant.kept_rows)))
+        return cls(plan.room_bytes, plan.peak_bytes, plan.everything_saved_bytes, plan.floor_bytes, plan.time_ns,
+                   plan.everything_saved_ns, plan.lower_bound_ns, plan.variants[0].facts.costs, calls)
+
+    @property
+    def overhead(self):
+        return self.time_ns / self.everything_saved_ns - 1 if self.everything_saved_ns else 0
+
+    @property
+    def bound(self):
+        """No plan within the bytes has a smaller overhead."""
+        return max(self.lower_bound_ns / self.everything_saved_ns - 1, 0) if self.everything_saved_ns else 0
+
+    def line(self):
+        return (f"{format_bytes(self.given_bytes)} given, {format_bytes(self.planned_peak_bytes)} planned, "
+                f"{format_bytes(self.everything_saved_bytes)} with everything saved; overhead "
+                f"{percent(self.overhead)}, no plan that fits has less than {percent(self.bound)}")
+
+
 def of_modules(rows, sequence, saved):
     """Modules by the bytes that they save or recompute, largest first."""
     runs = {}
@@ -84,15 +144,16 @@ class Report:
     """`print(report)` for people, `report.json()` for programs. `measured_bytes` is None where the device's allocator
     does not count."""
 
-    def __init__(self, budget_bytes, margin_bytes, outside, graphs, measured_bytes, remarks):
+    def __init__(self, budget_bytes, margin_bytes, outside, graphs, step, measured_bytes, remarks):
         self.budget_bytes, self.margin_bytes, self.outside = budget_bytes, margin_bytes, outside
-        self.graphs, self.measured_bytes, self.remarks = graphs, measured_bytes, remarks
+        self.graphs, self.step, self.measured_bytes, self.remarks = graphs, step, measured_bytes, remarks
 
     @property
     def planned_peak_bytes(self):
         """Of the step: the largest of the planned graphs and, where a model is known, the update."""
-        peaks = [graph.planned_peak_bytes + graph.earlier_bytes + graph.input_bytes + self.outside.step_bytes
-                 for graph in self.graphs]
+        peaks = ([self.step.planned_peak_bytes + self.outside.step_bytes] if self.step else
+                 [graph.planned_peak_bytes + graph.earlier_bytes + graph.input_bytes + self.outside.step_bytes
+                  for graph in self.graphs])
         return max([*peaks, self.outside.update_peak_bytes if self.outside.counted else 0], default=0)
 
     def json(self):
@@ -100,7 +161,9 @@ class Report:
                   "outside": dataclasses.asdict(self.outside), "planned_peak_bytes": self.planned_peak_bytes,
                   "measured_peak_bytes": self.measured_bytes, "remarks": self.remarks,
                   "graphs": [dataclasses.asdict(graph) | {"overhead": graph.overhead, "bound": graph.bound}
-                             for graph in self.graphs]}
+                             for graph in self.graphs],
+                  "step": self.step and dataclasses.asdict(self.step) | {"overhead": self.step.overhead,
+                                                                         "bound": self.step.bound}}
         return json.dumps(fields, indent=2)
 
     def __str__(self):
@@ -109,6 +172,7 @@ class Report:
         lines += self._outside_lines()
         for graph in self.graphs:
             lines += _graph_lines(graph)
+        lines += _step_lines(self.step) if self.step else []
         if not self.graphs:
             lines.append("no graph with a backward pass was compiled yet")
         lines.append(f"planned peak     {format_bytes(self.planned_peak_bytes)}" + self._measured())
@@ -132,6 +196,14 @@ class Report:
         if self.measured_bytes is None:
             return "; measured: this device's allocator does not count"
         return f"; measured {format_bytes(self.measured_bytes)}"
+
+
+def _step_lines(step):
+    lines = [f"step             {step.line()} (costs: {step.costs})",
+             f"  floor          {format_bytes(step.floor_bytes)}: no plan of the step has a smaller peak"]
+    lines += [f"  {call.layer or '(none)':30} graph {call.graph}, variant {call.variant}: keeps "
+              f"{format_bytes(call.kept_bytes):>10}, overhead {percent(call.overhead):>8}" for call in step.calls]
+    return lines
 
 
 def _graph_lines(graph):

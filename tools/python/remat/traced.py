@@ -32,11 +32,14 @@ class Tracer(Backend):
             run_as_on_gpu(module)
         return super().__call__(module, example_inputs, **settings)
 
-    def _partition(self, joint_module, joint_inputs, compiled, **facts):
+    def _is_whole(self, inputs):
+        return True
+
+    def _partition(self, graph, variant, joint_module, joint_inputs, **facts):
         if self.on_gpu:
             pass_for_gpu([node.meta.get("val") for node in joint_module.graph.nodes])
             pass_for_gpu([*self.model.parameters(), *self.model.buffers()])
-        return super()._partition(joint_module, joint_inputs, compiled, **facts)
+        return super()._partition(graph, variant, joint_module, joint_inputs, **facts)
 
     def _plan(self, *facts):
         self.kept = facts

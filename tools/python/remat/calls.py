@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of planned graphs in a step, by what they run on, and the record of one step: the order of passes and the
+storages that cross from one call to another.
+
+A call is known by its graph, by the first parameter among its inputs, and by its number among such calls of the step. A
+step ends where a forward pass begins while no call waits for its backward pass, or after the backward pass of the
+step's first call. How long a storage lives is observed where the record was made; how long it must live under other
+variants follows from what those keep."""
+import itertools
+import weakref
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from ._torch import current_graph_task_id, tree_leaves
+
+
+class Value:
+    """A storage: it is there after the start of the event `born`, and was last seen at the start of `last_seen`.
+    `inputs_of` and `results_of` are pairs of a call and an index."""
+
+    def __init__(self, tensor, rounding, born):
+        self.storage = StorageWeakRef(tensor.untyped_storage())
+        self.bytes = -(-tensor.untyped_storage().nbytes() // rounding) * rounding
+        self.born = self.last_seen = born
+        self.inputs_of, self.results_of = [], []
+
+    def ends(self, kept):
+        """The last event at whose start it lives, where kept(call) has the inputs and results that wait for a call's
+        backward pass."""
+        read = max((call.forward for call, _ in self.inputs_of), default=self.born)
+        explained = max([read, *self._waits(lambda call: call.variant)])
+        held = self.last_seen if self.last_seen > explained else read
+        return max([held, *self._waits(kept)])
+
+    def _waits(self, kept):
+        return [call.backward for call, index in self.inputs_of if index in kept(call).kept_inputs] + [
+            call.backward for call, index in self.results_of if index in kept(call).kept_results]
+
+
+class Call:
+    """`forward` and `backward` are events of the record; `tangents` are values that its backward pass is given."""
+
+    def __init__(self, graph, key, arguments):
+        self.graph, self.key, self.variant, self.function = graph, key, None, None
+        self.forward = self.backward = None
+        self.tangents, self.done, self._node = set(), False, lambda: None
+        self.given = {StorageWeakRef(one.untyped_storage()) for one in arguments if isinstance(one, torch.Tensor)}
+
+    @property
+    def node(self):
+        """Of autograd; None once nothing can run its backward pass."""
+        return self._node()
+
+    def follow(self, node):
+        self._node = weakref.ref(node)
+
+
+class Record:
+    """Of one step: passes are events, numbered in their order."""
+
+    def __init__(self):
+        self.calls, self.count, self.values = [], 0, {}
+
+    def begin(self):
+        """A pass begins: its event."""
+        for value in self.values.values():
+            if not value.storage.expired():
+                value.last_seen = self.count
+        self.count += 1
+        return self.count - 1
+
+    def value(self, tensor, rounding, born):
+        reference = StorageWeakRef(tensor.untyped_storage())
+        if reference not in self.values:
+            self.values[reference] = Value(tensor, rounding, born)
+        return self.values[reference]
+
+    def known(self, tensor):
+        return self.values.get(StorageWeakRef(tensor.untyped_storage()))
+
+    def finish(self):
+        """Without calls whose backward pass never ran."""
+        self.calls = [call for call in self.calls if call.done]
+        finished = set(self.calls)
+        for value in self.values.values():
+            value.inputs_of = [one for one in value.inputs_of if one[0] in finished]
+            value.results_of = [one for one in value.results_of if one[0] in finished]
+
+    def forget(self, tensors):
+        """What is counted elsewhere."""
+        for one in tensors:
+            self.values.pop(StorageWeakRef(one.untyped_storage()), None)
+
+    def standing(self, kept):
+        """Bytes of values at the start of each event; what a backward pass is given is in its own peak."""
+        change = [0] * (self.count + 1)
+        ends = {value: value.ends(kept) for value in self.values.values()}
+        for value, end in ends.items():
+            if end > value.born:
+                change[value.born + 1] += value.bytes
+                change[end + 1] -= value.bytes
+        live = list(itertools.accumulate(change))
+        for call in self.calls:
+            live[call.backward] -= sum(value.bytes for value in call.tangents
+                                       if value.born < call.backward <= ends[value])
+        return live
+
+
+class Calls:
+    """Of one backend. `variant_of(graph, key)` is what runs for a call, or None for one that no plan knows;
+    `finished(record)` is told of a recorded step before the next one begins. With `inputs_counted` inputs of calls
+    count wherever they come from."""
+
+    def __init__(self, variant_of, finished, inputs_counted):
+        self.variant_of, self.finished, self.inputs_counted = variant_of, finished, inputs_counted
+        self.waiting, self.numbers, self.first, self.record, self.current = [], {}, None, None, None
+        self.wanted, self.nested = False, False
+
+    def want_record(self):
+        """Of the next step, unless one is being made."""
+        self.wanted = self.wanted or self.record is None
+
+    def begun(self):
+        """Whether calls of the step wait for their backward pass."""
+        self.waiting = [call for call in self.waiting if not call.done and call.node is not None]
+        return bool(self.waiting)
+
+    def run(self, graph, arguments):
+        """A call of a graph of Dynamo's."""
+        if current_graph_task_id() != -1:
+            return self._run_again(graph, arguments)
+        if not self.begun() or self.first.done:
+            self._begin_step()
+        call = self._call(graph, arguments)
+        self.first = self.first or call
+        if self.record is not None:
+            call.forward = self.record.begin()
+            self.record.calls.append(call)
+        self.current = call
+        try:
+            results = call.function(*arguments)
+        finally:
+            self.current = None
+        self._follow(call, results)
+        return results
+
+    def _begin_step(self):
+        record, self.record, self.first, self.numbers = self.record, None, None, {}
+        if record is not None:
+            record.finish()
+            if record.calls:
+                self.finished(record)
+        if self.wanted:
+            self.wanted, self.record = False, Record()
+
+    def _call(self, graph, arguments):
+        parameter = next((id(one) for one in arguments if isinstance(one, torch.nn.Parameter)), None)
+        number = self.numbers.get((graph, parameter), 0)
+        self.numbers[graph, parameter] = number + 1
+        call = Call(graph, (parameter, number), arguments)
+        variant = self.variant_of(graph, call.key)
+        if variant is None and (self.waiting or not graph.whole):
+            self.want_record()
+        call.variant, call.function = graph.run(variant)
+        return call
+
+    def _run_again(self, graph, arguments):
+        """Within a backward pass, as the user's own checkpoint does: by the variant that ran before."""
+        self.nested = True
+        given = Call(graph, None, arguments).given
+        before = max((call for call in self.waiting if call.graph is graph), default=None,
+                     key=lambda call: len(call.given & given))
+        return graph.run(before and before.variant)[1](*arguments)
+
+    def _follow(self, call, results):
+        node = self._node(results)
+        if node is None:
+            return
+        record = self.record
+        call.follow(node)
+        self.waiting.append(call)
+
+        def before(tangents):
+            if record is not None and call.backward is None:
+                call.backward = record.begin()
+                known = [record.known(one) for one in tangents if one is not None]
+                call.tangents = {value for value in known if value is not None}
+
+        def after(gradients, _):
+            if record is not None and not call.done:
+                for one in gradients:
+                    if one is not None:
+                        record.value(one, call.graph.rounding, call.backward)
+            call.done = True
+        node.register_prehook(before)
+        node.register_hook(after)
+
+    def _node(self, results):
+        """The autograd node of the call that just ran; results may be views of what it made, or of its inputs."""
+        known = {id(call.node) for call in self.waiting}
+        for result in tree_leaves(results):
+            node = result.grad_fn if isinstance(result, torch.Tensor) else None
+            while node is not None and not isinstance(node, torch.autograd.function.BackwardCFunction):
+                node = next((one for one, _ in node.next_functions if one is not None), None)
+            if node is not None and id(node) not in known:
+                return node
+        return None
+
+    def watched(self, graph, run):
+        """The forward pass of a graph, which notes the storages that it is given and that it leaves."""
+        def forward(arguments):
+            call, record = self.current, self.record
+            if record is None or call is None or call.graph is not graph:
+                return run(arguments)
+            for index, one in enumerate(arguments):
+                if isinstance(one, torch.Tensor) and index not in graph.static and self._counts(one):
+                    record.value(one, graph.rounding, call.forward - 1).inputs_of.append((call, index))
+            results = run(arguments)
+            for index, one in enumerate(results[:graph.planning.result_count]):
+                if isinstance(one, torch.Tensor):
+                    record.value(one, graph.rounding, call.forward).results_of.append((call, index))
+            return results
+        forward._boxed_call = True
+        return forward
+
+    def _counts(self, tensor):
+        return self.inputs_counted or tensor.grad_fn is not None or self.record.known(tensor) is not None

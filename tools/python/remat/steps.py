@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan for all calls of a recorded step within one budget: the fronts of their graphs, and one variant for each call.
+
+While a pass runs there live what stands between the calls, what other calls keep, and the peak of the pass itself."""
+import dataclasses
+
+from . import choice
+from .choice import Moment
+from .errors import InfeasibleBudget
+from .fronts import Front
+from .variants import MOST
+
+REFINED = 4  # calls of a graph for which a variant is sought that takes just what they may
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    kept_inputs: frozenset
+    kept_results: frozenset
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """`variants` of the calls of `record`, in their order. Bytes are of what graphs allocate and what stands between
+    them; no plan of the step has a smaller peak than `floor_bytes`, nor, within `room_bytes`, less time than
+    `lower_bound_ns`."""
+    record: object
+    variants: list
+    room_bytes: int
+    peak_bytes: int
+    everything_saved_bytes: int
+    floor_bytes: int
+    time_ns: float
+    everything_saved_ns: float
+    lower_bound_ns: float
+
+
+class Infeasible(InfeasibleBudget):
+    """Of the bytes for the calls of a step."""
+
+
+def plan(record, room_bytes):
+    calls = record.calls
+    must = record.standing(lambda call: Kept(call.graph.facts.surely_read, frozenset()))
+    fronts = {}
+    for call in calls:
+        room = room_bytes - min(must[event] for other in calls if other.graph is call.graph
+                                for event in (other.forward, other.backward))
+        if call.graph not in fronts:
+            fronts[call.graph] = Front(call.graph.facts, max(room, 1), call.graph.compiled)
+    floor = _floor(record, fronts, must)
+    options = {graph: list(front.variants) for graph, front in fronts.items()}
+    picks = _choose(record, room_bytes, options)
+    if picks is None:
+        raise Infeasible("", _smallest(record, room_bytes, options, floor), floor)
+    _refine(record, room_bytes, fronts, picks)
+    picks = _of_few(record, room_bytes, {graph: list(front.variants) for graph, front in fronts.items()})
+    bounds = choice.choose(_calls(record, room_bytes, must, {graph: front.bounds for graph, front in fronts.items()}),
+                           lower=True)
+    whole = [call.graph.everything for call in calls]
+    return Plan(record, picks, room_bytes, peak(record, picks), peak(record, whole), floor,
+                sum(one.option.time_ns for one in picks), sum(call.graph.facts.everything_saved_ns for call in calls),
+                bounds[0] if bounds else 0)
+
+
+def _moments(calls, room_bytes, standing):
+    def moment(call, event):
+        holders = frozenset(index for index, other in enumerate(calls)
+                            if other is not call and other.forward < event < other.backward)
+        return Moment(room_bytes - standing[event], holders)
+    return [(moment(call, call.forward), moment(call, call.backward)) for call in calls]
+
+
+def _calls(record, room_bytes, standing, options):
+    return [choice.Call(tuple(options[call.graph]), *moments)
+            for call, moments in zip(record.calls, _moments(record.calls, room_bytes, standing))]
+
+
+def _choose(record, room_bytes, variants):
+    """A variant of those of its graph for each call, or None. Whatever one of them keeps stands throughout."""
+    kept = {graph: Kept(frozenset().union(*(one.kept_inputs for one in found)),
+                        frozenset().union(*(one.kept_results for one in found))) for graph, found in variants.items()}
+    standing = record.standing(lambda call: kept[call.graph])
+    options = {graph: [one.option for one in found] for graph, found in variants.items()}
+    found = choice.choose(_calls(record, room_bytes, standing, options))
+    return found and [variants[call.graph][index] for call, index in zip(record.calls, found[1])]
+
+
+def _taken(record, picks):
+    """Of each call and pass: (what stands and what other calls keep, the peak of the pass itself, holders)."""
+    chosen = dict(zip(record.calls, picks))
+    standing = record.standing(chosen.get)
+    found = []
+    for call, moments in zip(record.calls, _moments(record.calls, 0, standing)):
+        option = chosen[call].option
+        found.append([(sum(picks[index].option.kept_bytes for index in moment.holders) - moment.room_bytes, own,
+                       moment.holders) for moment, own in
+                      zip(moments, (option.forward_peak_bytes, option.backward_peak_bytes))])
+    return found
+
+
+def peak(record, picks):
+    return max(beside + own for passes in _taken(record, picks) for beside, own, _ in passes)
+
+
+def _refine(record, room_bytes, fronts, picks):
+    """Variants that take just what is left to a call where it is slowest."""
+    taken = _taken(record, picks)
+    passes = [one for both in taken for one in both]
+    for graph, front in fronts.items():
+        mine = [index for index, call in enumerate(record.calls) if call.graph is graph]
+        for index in sorted(mine, key=lambda index: -picks[index].option.time_ns)[:REFINED]:
+            spare = min((room_bytes - beside - own for beside, own, holders in passes if index in holders), default=0)
+            front.add(picks[index].option.kept_bytes + max(spare, 0),
+                      min(room_bytes - beside for beside, _, _ in taken[index]))
+
+
+def _of_few(record, room_bytes, variants):
+    """The choice with at most MOST variants of a graph, compiled ones included: those go that are missed least."""
+    picks = _choose(record, room_bytes, variants)
+    while True:
+        used = {graph: [one for one in variants[graph] if one in graph.compiled or any(one is pick for pick in picks)]
+                for graph in variants}
+        many = next((graph for graph, found in used.items() if len(found) > MOST), None)
+        if many is None:
+            return picks
+        tried = [used | {many: [one for one in used[many] if one is not without]}
+                 for without in used[many] if without not in many.compiled]
+        found = [(again, left) for left in tried if (again := _choose(record, room_bytes, left))]
+        picks, variants = min(found, key=lambda one: sum(pick.option.time_ns for pick in one[0]))
+
+
+def _floor(record, fronts, must):
+    """What stands, what other calls must keep and the smallest peak, at one pass of each call at least."""
+    floors = []
+    for call, moments in zip(record.calls, _moments(record.calls, 0, must)):
+        passes = [sum(fronts[record.calls[index].graph].kept_floor_bytes for index in moment.holders) -
+                  moment.room_bytes for moment in moments]
+        floors.append(min(passes) + fronts[call.graph].peak_floor_bytes)
+    return max(floors)
+
+
+def _smallest(record, room_bytes, variants, floor):
+    """The fewest bytes for which a choice is found."""
+    low, high = max(room_bytes, floor) - 1, max(room_bytes, floor)
+    while _choose(record, high, variants) is None:
+        low, high = high, 2 * high
+    while high - low > max(high // 1000, 1):
+        middle = (low + high) // 2
+        low, high = (middle, high) if _choose(record, middle, variants) is None else (low, middle)
+    return high

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph of Dynamo's that is compiled more than once: it, its fake inputs and its tracing context are kept, and the
+callable that Dynamo keeps chooses which of the compiled variants runs.
+
+A variant is compiled when it is first called, under the global state that Dynamo has guards for. The forward and the
+backward pass of a variant are one autograd function, so another variant changes a peak, never a value."""
+import copy
+import functools
+
+from torch import fx
+
+from . import fronts
+from ._torch import TracingContext, aot_autograd, boxed_nop, functorch_config, tracing
+
+MOST = 4  # variants of a graph
+
+
+class Graph:
+    """`partition(graph, variant, ...)` cuts the joint graph as a variant has it, the first time as it decides itself,
+    and then says so by `planned`; `watch(graph, run)` wraps forward passes. `facts` is None without a backward pass.
+    With `whole` the graph was taken for all of the step."""
+
+    def __init__(self, module, partition, watch, whole):
+        self.module = _copied(module)
+        self.partition, self.watch, self.whole = partition, watch, whole
+        self.fakes = [node.meta.get("example_value") for node in module.graph.nodes if node.op == "placeholder"]
+        self.context = TracingContext.try_get()
+        self.facts, self.planning, self.static, self.rounding = None, None, frozenset(), 1
+        self.first, self.compiled, self.refused = None, {}, []
+
+    def planned(self, variant, planning, static, rounding):
+        """Of the first variant: what the backend notes of it, indices of parameters among the inputs, and what sizes
+        are rounded up to."""
+        self.facts, self.first, self.planning = variant.facts, variant, planning
+        self.static, self.rounding = frozenset(static), rounding
+
+    @functools.cached_property
+    def everything(self):
+        """The variant that keeps everything."""
+        return fronts.variant(self.facts, tuple(range(len(self.facts.rows))))
+
+    def compile_first(self, module, example_inputs):
+        """The callable of the first variant; of a graph without a backward pass, its only one."""
+        run = self._compile(None, module, example_inputs)
+        if self.first is not None:
+            self.compiled[self.first] = run
+        return run
+
+    def run(self, variant):
+        """The variant, or the first one where it is None or could not be compiled, and its callable."""
+        if variant is not None and variant not in self.compiled and variant not in self.refused:
+            self._compile_again(variant)
+        variant = variant if variant in self.compiled else self.first
+        return variant, self.compiled[variant]
+
+    def _compile_again(self, variant):
+        before = self._guards()
+        with tracing(self.context):
+            run = self._compile(variant, _copied(self.module), self.fakes)
+        if self._guards() == before:
+            self.compiled[variant] = run
+        else:
+            self.refused.append(variant)
+
+    def _guards(self):
+        """What Dynamo has checked for before it calls: a variant must not need more."""
+        guards, shapes = self.context.guards_context, self.context.fake_mode.shape_env
+        return (set(guards.dynamo_guards), set(map(repr, guards.aotautograd_guards)),
+                len(shapes.guards) if shapes is not None else 0)
+
+    def _compile(self, variant, module, inputs):
+        def partition(joint_module, joint_inputs, **facts):
+            return self.partition(self, variant, joint_module, joint_inputs, **facts)
+
+        def forward_compiler(graph, inputs):
+            run = boxed_nop(graph, inputs)
+            return self.watch(self, run) if self.facts is not None else run
+        # Eager kernels never write into saved values, and without donated buffers retain_graph works.
+        with functorch_config.patch(donated_buffer=False):
+            return aot_autograd(fw_compiler=forward_compiler, bw_compiler=boxed_nop, inference_compiler=boxed_nop,
+                                partition_fn=partition, keep_inference_input_mutations=True)(module, inputs)
+
+
+def _copied(module):
+    """Another graph over the same parameters and constants."""
+    found = fx.GraphModule(module, copy.deepcopy(module.graph))
+    found.meta = dict(module.meta)
+    return found
