@@ -395,6 +395,18 @@ static void list_runs(struct remat_arena *arena, const struct remat_arrangement 
     out->runs = runs;
 }
 
+/* As remat_compile records them in a plan. */
+static remat_status explain(struct pipeline *p, const struct remat_chosen *best)
+{
+    struct remat_program *program;
+    REMAT_NEW(p->arena, program, 1);
+    struct remat_explanation explanation = remat_explain(&p->search, &best->decision);
+    REMAT_CHECK(lower(p, best, &explanation, program));
+    p->order->decisions = program->decisions;
+    p->order->decision_count = program->decision_count;
+    return REMAT_OK;
+}
+
 static remat_status find_order(void *user)
 {
     struct pipeline *p = user;
@@ -416,6 +428,8 @@ static remat_status find_order(void *user)
         .bound_ns = remat_search_bound_ns(s, best.bound_ns),
         .cut_short = s->over};
     list_runs(p->arena, &best.arranged, p->order);
+    if (p->settings->explains)
+        REMAT_CHECK(explain(p, &best));
     report_times(p);
     return REMAT_OK;
 }

@@ -50,6 +50,9 @@ struct remat_found_order {
         uint32_t position; /* of the kernel in the order */
         bool stored;       /* some result is written to memory */
     } * runs;
+    /* With settings->explains; else 0. Live in the arena. */
+    uint32_t decision_count;
+    const struct remat_decision_record *decisions;
 };
 
 /* As remat_compile. */

@@ -29,6 +29,7 @@ struct remat_compile_settings {
     bool (*is_late)(void *user); /* the user of search.is_over */
     bool needs_cuda;             /* a command without CUDA text is an error, not a note */
     bool without_cuda;           /* no CUDA text: the plan is looked at, not kept */
+    bool explains;               /* an order has decisions */
     struct remat_mesh mesh;      /* of the ranks that run the plan */
     struct remat_pass_settings passes;
 };

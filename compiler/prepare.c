@@ -268,6 +268,63 @@ static remat_node find_late(struct remat_arena *scratch, const struct remat_grap
     return REMAT_NO_NODE;
 }
 
+/* A node, no view, that leads neither to an output nor to a kernel of its own, which runs in any
+ * case; or none. Passes remove such nodes, where there are passes. */
+static remat_node find_unneeded(struct remat_arena *scratch, const struct remat_graph *graph)
+{
+    bool *wanted; /* by value */
+    REMAT_NEW(scratch, wanted, graph->value_count);
+    for (uint32_t o = 0; o < graph->output_count; o++)
+        wanted[graph->outputs[o].i] = true;
+    for (uint32_t n = graph->node_count; n-- > 0;) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        bool needed = remat_op_has(node->op, REMAT_FACT_BUILTIN);
+        for (uint32_t k = 0; k < node->output_count; k++)
+            needed |= wanted[node->outputs[k].i];
+        if (!needed && !remat_op_has(node->op, REMAT_FACT_VIEW))
+            return (remat_node){n};
+        for (uint32_t k = 0; k < node->input_count && needed; k++)
+            wanted[node->inputs[k].i] = true;
+    }
+    return REMAT_NO_NODE;
+}
+
+/* A forward node that reads what the backward pass makes; or none. */
+static remat_node find_early(const struct remat_graph *graph)
+{
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        for (uint32_t k = 0; k < node->input_count && remat_in_forward_pass(node->phase); k++) {
+            const struct remat_node_info *maker = remat_producer_info(graph, node->inputs[k]);
+            if (maker && !remat_in_forward_pass(maker->phase))
+                return (remat_node){n};
+        }
+    }
+    return REMAT_NO_NODE;
+}
+
+static remat_status refuse_foreign(remat_context *ctx, const struct remat_graph *graph,
+                                   remat_node node, const char *why)
+{
+    return remat_is_none(node.i)
+               ? REMAT_OK
+               : remat_error(ctx, REMAT_ERROR_INVALID, "node \"%.200s\": %s",
+                             graph->values[graph->nodes[node.i].outputs[0].i].name, why);
+}
+
+static remat_status check_foreign_nodes(remat_context *ctx, const struct remat_graph *graph)
+{
+    struct remat_arena *scratch = remat_scratch_open(ctx);
+    remat_node late = find_late(scratch, graph), unneeded = find_unneeded(scratch, graph);
+    remat_scratch_close(scratch);
+    REMAT_CHECK(refuse_foreign(ctx, graph, find_early(graph),
+                               "its phase is forward, and it reads a value of the backward pass"));
+    REMAT_CHECK(refuse_foreign(ctx, graph, late,
+                               "it leads to no output of the forward pass, so its phase is "
+                               "backward"));
+    return refuse_foreign(ctx, graph, unneeded, "it leads to no output, so nothing needs it");
+}
+
 /* A graph with foreign nodes is planned as it is: forward and backward pass together. */
 static remat_status add_foreign(const struct preparation *p, const struct remat_graph *source,
                                 remat_node foreign)
@@ -281,14 +338,7 @@ static remat_status add_foreign(const struct preparation *p, const struct remat_
                            "its node \"%.200s\" is foreign",
                            source->name,
                            source->values[source->nodes[foreign.i].outputs[0].i].name);
-    struct remat_arena *scratch = remat_scratch_open(p->ctx);
-    remat_node late = find_late(scratch, source);
-    remat_scratch_close(scratch);
-    if (!remat_is_none(late.i))
-        return remat_error(p->ctx, REMAT_ERROR_INVALID,
-                           "node \"%.200s\": it leads to no output of the forward pass, so its "
-                           "phase is backward",
-                           source->values[source->nodes[late.i].outputs[0].i].name);
+    REMAT_CHECK(check_foreign_nodes(p->ctx, source));
     return add_segment(p, &script, 1, "step", remat_graph_deep_copy(p->arena, source), true);
 }
 

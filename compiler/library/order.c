@@ -6,7 +6,8 @@ struct remat_order {
     struct remat_handle handle;
     remat_order_info info;
     const remat_order_run *runs;
-    uint32_t run_count;
+    const remat_order_value *values;
+    uint32_t run_count, value_count;
 };
 
 struct remat_trade {
@@ -33,34 +34,62 @@ static remat_status check_finished(remat_context *ctx, const remat_graph_builder
 
 /* --- orders --- */
 
+static const char *copy_text(remat_order *order, const char *text)
+{
+    return remat_string(&order->handle.arena, text, strlen(text));
+}
+
+static void copy_runs(const struct remat_found_order *found, remat_order *order)
+{
+    remat_order_run *runs;
+    REMAT_NEW_UNINITIALIZED(&order->handle.arena, runs, found->run_count);
+    for (uint32_t k = 0; k < found->run_count; k++)
+        runs[k] = (remat_order_run){found->runs[k].node.i, found->runs[k].round,
+                                    found->runs[k].position, found->runs[k].stored};
+    order->runs = runs;
+    order->run_count = found->run_count;
+}
+
+static void copy_values(const struct remat_found_order *found, remat_order *order)
+{
+    remat_order_value *values;
+    REMAT_NEW(&order->handle.arena, values, found->decision_count);
+    for (uint32_t k = 0; k < found->decision_count; k++) {
+        const struct remat_decision_record *record = &found->decisions[k];
+        values[k] = (remat_order_value){.name = copy_text(order, record->name),
+                                        .scope = copy_text(order, record->scope),
+                                        .action = remat_action_name(record->action),
+                                        .reason = copy_text(order, record->reason),
+                                        .bytes = record->bytes,
+                                        .recomputable = record->recomputable,
+                                        .recompute_extra_ns = record->recompute_extra_ns};
+    }
+    order->values = values;
+    order->value_count = found->decision_count;
+}
+
 static remat_status make_order(void *user)
 {
     struct order_job *job = user;
     remat_order *order = job->order;
     struct remat_found_order found;
-    remat_order_run *runs;
     job->scratch = remat_scratch_open(order->handle.ctx);
     REMAT_CHECK(remat_read_options(job->scratch, job->options, &job->settings));
     REMAT_CHECK(remat_compile_order(order->handle.ctx, job->scratch, job->graph->graph,
                                     &job->settings, &found));
-    REMAT_NEW_UNINITIALIZED(&order->handle.arena, runs, found.run_count);
-    for (uint32_t k = 0; k < found.run_count; k++)
-        runs[k] = (remat_order_run){found.runs[k].node.i, found.runs[k].round,
-                                    found.runs[k].position, found.runs[k].stored};
-    order->runs = runs;
-    order->run_count = found.run_count;
-    order->info = (remat_order_info){
-        .struct_size = sizeof order->info,
-        .policy = remat_string(&order->handle.arena, found.policy, strlen(found.policy)),
-        .arena_bytes = found.arena_bytes,
-        .peak_bytes = found.live_peak_bytes,
-        .static_bytes = found.static_bytes,
-        .reserve_bytes = found.reserve_bytes,
-        .step_ns = found.step_ns,
-        .base_step_ns = found.base_ns,
-        .bound_step_ns = found.bound_ns,
-        .floor_bytes = found.floor_bytes,
-        .cut_short = found.cut_short};
+    copy_runs(&found, order);
+    copy_values(&found, order);
+    order->info = (remat_order_info){.struct_size = sizeof order->info,
+                                     .policy = copy_text(order, found.policy),
+                                     .arena_bytes = found.arena_bytes,
+                                     .peak_bytes = found.live_peak_bytes,
+                                     .static_bytes = found.static_bytes,
+                                     .reserve_bytes = found.reserve_bytes,
+                                     .step_ns = found.step_ns,
+                                     .base_step_ns = found.base_ns,
+                                     .bound_step_ns = found.bound_ns,
+                                     .floor_bytes = found.floor_bytes,
+                                     .cut_short = found.cut_short};
     remat_scratch_close(job->scratch);
     return REMAT_OK;
 }
@@ -95,6 +124,12 @@ const remat_order_run *remat_order_runs(const remat_order *order, uint32_t *out_
 {
     *out_count = order->run_count;
     return order->runs;
+}
+
+const remat_order_value *remat_order_values(const remat_order *order, uint32_t *out_count)
+{
+    *out_count = order->value_count;
+    return order->values;
 }
 
 /* --- curves --- */

@@ -8,10 +8,13 @@
 
 bool remat_policy_given(const struct remat_policy_settings *s)
 {
-    return s->recompute_granularity || s->recompute_activations || s->recompute_method ||
-           s->has_recompute_num_layers || s->recompute_modules || s->ac_mode || s->ac_option ||
-           s->save_ops || s->enable_activation_checkpointing || s->distribute_saved_activations ||
-           remat_settings_checkpointing(s);
+#define TEXT(field, name)   s->field ||
+#define FLAG(field, name)   s->field ||
+#define NUMBER(field, name) s->has_##field ||
+#define GLOBS(field, name)
+    return
+#include "policy_settings.def"
+        false;
 }
 
 enum {

@@ -30,6 +30,11 @@ class Run(c.Structure):
     _fields_ = [("node", c.c_uint32), ("round", c.c_uint32), ("kernel", c.c_uint32), ("stored", c.c_bool)]
 
 
+class OrderValue(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("scope", c.c_char_p), ("action", c.c_char_p), ("reason", c.c_char_p),
+                ("bytes", c.c_uint64), ("recomputable", c.c_bool), ("recompute_extra_ns", c.c_int64)]
+
+
 class Point(c.Structure):
     _fields_ = [("peak_bytes", c.c_uint64), ("step_ns", c.c_uint64), ("bound_step_ns", c.c_uint64)]
 
@@ -83,7 +88,7 @@ class Library:
         self.so.remat_compiler_version.restype = c.c_char_p
         self.so.remat_context_create.restype = c.c_void_p
         self.so.remat_context_message.restype = c.c_char_p
-        for name in ("remat_order_runs", "remat_trade_points", "remat_solved_runs"):
+        for name in ("remat_order_runs", "remat_order_values", "remat_trade_points", "remat_solved_runs"):
             getattr(self.so, name).restype = c.c_void_p
         self.context = c.c_void_p(self.so.remat_context_create(None, None))
 

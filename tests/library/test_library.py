@@ -35,8 +35,8 @@ BYTES = {"f32": 4, "bf16": 2, "b8": 1, "b64": 8}
 class Random:
     """A joint graph: a chain of random nodes, then a backward pass over it, in reverse."""
 
-    def __init__(self, so, seed, pin=None):
-        self.random, self.graph, self.pin = random.Random(seed), Graph(so), pin
+    def __init__(self, so, seed, pin=None, layers=False):
+        self.random, self.graph, self.pin, self.layers = random.Random(seed), Graph(so), pin, layers
         self.made, self.inputs_of, self.flops_of, self.bytes_of, self.backward_nodes = {}, {}, {}, {}, set()
         self.rows, self.columns = self.random.choice([(4096, 64), (512, 1024)])
         self.given("x", "f32", [self.rows, self.columns])
@@ -63,13 +63,15 @@ class Random:
 
     def node(self, op, inputs, name, dtype, shape, **settings):
         pin = None if "phase" in settings else self.pin
-        self.graph.node(op, inputs, [(name, dtype, shape, pin)], **settings)
+        scope = self.scope if "phase" not in settings else None
+        self.graph.node(op, inputs, [(name, dtype, shape, pin)], scope=scope, **settings)
         self.backward_nodes |= {name} if "phase" in settings else set()
         self.inputs_of[name], self.flops_of[name] = inputs, settings.get("flops", 0)
         self.bytes_of[name] = BYTES[dtype] * math.prod(shape)
         self.made[name] = (op, settings.get("launches", 1))
 
     def forward(self, k, before):
+        self.scope = f"layers.{k // 2}/block" if self.layers else None
         kind, name = self.random.random(), f"v.{k}"
         reads = self.random.sample(before, min(len(before), self.random.choice([1, 1, 2, 3])))
         dtype = self.random.choice(["f32", "bf16", "b8", "b64"])
@@ -208,6 +210,128 @@ def test_orders(so, device):
         so.so.remat_graph_builder_destroy(c.byref(graph.graph.handle))
     check(seen >= 110 and again >= 70 and replay.hosted >= 10,
           f"{seen} orders, {again} of them run a node again, {replay.hosted} reruns with a host")
+
+
+class Made:
+    """An order by these options, its figures, runs and values; destroyed."""
+
+    def __init__(self, so, graph, device, *settings):
+        options = so.make("remat_compile_options_create", so.context)
+        try:
+            for name, value in (("target", device), ("reserve", 0), ("explain", "true"), *settings):
+                so.call("remat_compile_options_set", options, name.encode(), str(value).encode())
+            order = so.make("remat_order_create", so.context, graph.graph.handle, options)
+        finally:
+            so.so.remat_compile_options_destroy(c.byref(options))
+        self.info = sized(OrderInfo)
+        so.so.remat_order_get_info(order, c.byref(self.info))
+        self.policy = self.info.policy.decode()
+        self.runs = [Run.from_buffer_copy(run) for run in so.list("remat_order_runs", order, Run)]
+        self.again = {graph.graph.nodes[run.node] for run in self.runs if run.round}
+        self.values = {one.name.decode(): (one.action.decode(), one.recomputable, one.recompute_extra_ns, one.bytes)
+                       for one in so.list("remat_order_values", order, OrderValue)}
+        so.so.remat_order_destroy(c.byref(order))
+
+
+POLICIES = [("none", ()), ("uniform 1", (("recompute-granularity", "full"), ("recompute-method", "uniform"))),
+            ("block 1", (("recompute-granularity", "full"), ("recompute-method", "block"), ("recompute-num-layers", 1))),
+            ("full", (("ac-mode", "full"),)), ("full", (("gradient-checkpointing", "true"),)),
+            ("every 2", (("ac-mode", "selective"), ("ac-option", 2)))]
+
+
+def test_policies(so, device):
+    """Each is the one of its name and takes what the kernels take; at its bytes the search is not slower, the fastest
+    policy between both."""
+    for seed in range(12):
+        graph = Random(so, seed, layers=True)
+        for name, settings in POLICIES:
+            made = Made(so, graph, device, *settings)
+            check(made.policy == name, f"seed {seed}, {settings}: {made.policy}")
+            time, _ = replay(graph, made.runs)
+            check(time >= made.info.step_ns and (time == made.info.step_ns or made.again), f"seed {seed}, {name}: {time} ns replayed, {made.info.step_ns} said")
+            budget = ("budget", made.info.arena_bytes)
+            manual, found = (Made(so, graph, device, budget, ("solver", solver)) for solver in ("manual", "per-op"))
+            check(found.info.step_ns <= manual.info.step_ns <= made.info.step_ns, f"seed {seed}, {name}: the search is slower")
+        so.so.remat_graph_builder_destroy(c.byref(graph.graph.handle))
+
+
+def test_ends(so, device):
+    """A watch that ends the search once something is found, and a time limit: a valid order, which says that it was cut
+    short; before that, and of curves, an error. The watch is told times above the bound."""
+    graph, told = Random(so, 3, layers=True), []
+    watches = c.CFUNCTYPE(c.c_bool, c.c_void_p, c.c_uint64, c.c_uint64)
+    budget = Made(so, graph, device, ("ac-mode", "full")).info.arena_bytes
+    options = so.make("remat_compile_options_create", so.context)
+    for name, value in (("target", device), ("reserve", 0), ("budget", budget)):
+        so.call("remat_compile_options_set", options, name.encode(), str(value).encode())
+    watch = watches(lambda user, best, bound: told.append((best, bound)) or best > 0)
+    so.so.remat_compile_options_watch(options, watch, None)
+    order = so.make("remat_order_create", so.context, graph.graph.handle, options)
+    info = sized(OrderInfo)
+    so.so.remat_order_get_info(order, c.byref(info))
+    time, _ = replay(graph, so.list("remat_order_runs", order, Run))
+    check(info.cut_short and info.arena_bytes <= budget and time >= info.step_ns, f"cut short: {info.cut_short}, {time} ns")
+    check(any(best for best, _ in told) and all(best >= bound for best, bound in told if best), f"told {told[-3:]}")
+    so.so.remat_order_destroy(c.byref(order))
+    watch = watches(lambda user, best, bound: True)
+    so.so.remat_compile_options_watch(options, watch, None)
+    for make in ("remat_order_create", "remat_trade_create"):
+        fails(f"{make} that is cancelled at once", 7, "", so.make, make, so.context, graph.graph.handle, options)
+    so.so.remat_compile_options_watch(options, watches(), None)
+    so.call("remat_compile_options_set", options, b"time-limit", b"1e-9")
+    fails("no time", 7, "", so.make, "remat_order_create", so.context, graph.graph.handle, options)
+    so.call("remat_compile_options_set", options, b"time-limit", b"1000")
+    so.so.remat_order_destroy(c.byref(so.make("remat_order_create", so.context, graph.graph.handle, options)))
+
+
+def test_option_faults(so):
+    options = so.make("remat_compile_options_create", so.context)
+    graph = Random(so, 1, layers=True).graph.handle
+    tool = re.findall(r'^OPTION\(\w+, "([\w-]+)"', (harness.ROOT / "tools/cli/compile.def").read_text(), re.M)
+    try:
+        so.call("remat_compile_options_set", options, b"budgt", b"1")
+    except Failure as failure:
+        names = failure.message.partition("accepted: ")[2].strip(")").split(", ")
+    check(len(names) == 22 and set(names) <= set(tool), f"options that remat-compile has not: {sorted(set(names) - set(tool))}")
+    for name, value, message in (("ac-mode", "ful", ""), ("recompute-granularity", "full", "needs --recompute-method"),
+                                 ("recompute-num-layers", "-1", "no whole number"), ("solver", "fast", "accepted: per-op, manual"),
+                                 ("gradient-checkpointing", "yes", "accepted: true, false"), ("time-limit", "2min", "no number of seconds"),
+                                 ("time-limit", "nan", "no number of seconds"), ("save", "nothing", "matches no scope"),
+                                 ("reserve", "-5", "no whole number"), ("threads", "4096", "up to 1024")):
+        own = so.make("remat_compile_options_create", so.context)
+
+        def use():
+            so.call("remat_compile_options_set", own, name.encode(), value.encode())
+            so.make("remat_order_create", so.context, graph, own)
+        fails(f"{name} {value}", 2, message, use)
+        so.so.remat_compile_options_destroy(c.byref(own))
+
+
+def test_values(so, device):
+    """The values of an order are those that run again, and what is saved; what is neither would run again if needed.
+    Pinned so, the order is the same; with one pin the other way it takes longer by what was said."""
+    flipped = 0
+    for seed in range(8):
+        graph = Random(so, seed, layers=True)
+        made = Made(so, graph, device, ("budget", Made(so, graph, device, ("ac-mode", "full")).info.arena_bytes))
+        again = {name for name, value in made.values.items() if value[0] != "save"}
+        check(made.again - set(graph.graph.nodes[-1:]) >= again and all(graph.bytes_of[name] == value[3] for name, value in made.values.items()),
+              f"seed {seed}: {made.values}, and {made.again} run again")
+        pins = {name: "save" if value[0] == "save" else "recompute" for name, value in made.values.items() if value[1]}
+        unneeded = set(graph.graph.nodes) - graph.backward_nodes - set(graph.outputs) - set(made.values)
+        pins |= {name: "recompute" for name in unneeded}
+        pinned = Made(so, graph, device, *((action, name) for name, action in pins.items()))
+        check(pinned.info.step_ns == made.info.step_ns, f"seed {seed}: pinned {pinned.info.step_ns}, {made.info.step_ns}")
+        for name, action in pins.items():
+            if name in unneeded:
+                continue
+            other = {**pins, name: "recompute" if action == "save" else "save"}
+            changed = Made(so, graph, device, *((action, one) for one, action in other.items())).info.step_ns - made.info.step_ns
+            extra = made.values[name][2]
+            check(changed == (extra if action == "save" else -extra), f"seed {seed}: {name} {action}: {changed} ns, {extra} said")
+            flipped += 1
+        so.so.remat_graph_builder_destroy(c.byref(graph.graph.handle))
+    check(flipped >= 20, f"only {flipped} values")
 
 
 def bare_problem(nodes, static_bytes=0):
@@ -410,6 +534,20 @@ def test_faults(so):
     late.finish(["z", "d"])
     fails("a forward node that the backward pass alone reads", 4, 'node "y": it leads to no output of the forward pass', so.make,
           "remat_order_create", so.context, late.handle, options)
+    unneeded = Graph(so)
+    unneeded.input("x", "f32", [4, 8])
+    for name, phase in (("y", "forward"), ("d", "backward"), ("e", "backward")):
+        unneeded.node("foreign_pointwise", ["x"], [(name, "f32", [4, 8])], phase=phase)
+    unneeded.finish(["y", "d"])
+    fails("a node that nothing needs", 4, 'node "e": it leads to no output, so nothing needs it', so.make,
+          "remat_order_create", so.context, unneeded.handle, options)
+    early = Graph(so)
+    early.input("x", "f32", [4, 8])
+    for name, read, phase in (("y", "x", "forward"), ("d", "y", "backward"), ("e", "d", "forward")):
+        early.node("foreign_pointwise", [read], [(name, "f32", [4, 8])], phase=phase)
+    early.finish(["y", "d", "e"])
+    fails("a forward node after the backward pass", 4, 'node "e": its phase is forward, and it reads a value of the backward',
+          so.make, "remat_order_create", so.context, early.handle, options)
     so.call("remat_compile_options_set", options, b"target", b"h99")
     fails("a target", 2, "h99", so.make, "remat_order_create", so.context, graph.handle, options)
     so.call("remat_compile_options_set", options, b"target", b"cpu")
@@ -432,10 +570,14 @@ def main():
         folder = pathlib.Path(folder)
         harness.write_json(folder / "flat.json", DEVICE)
         test_orders(so, folder / "flat.json")
+        test_policies(so, folder / "flat.json")
+        test_values(so, folder / "flat.json")
+        test_ends(so, folder / "flat.json")
         test_problems(so, harness.Tools(build), folder)
     test_cancelled(so)
     test_hostile_problems(so)
     test_faults(so)
+    test_option_faults(so)
     test_exports(path, exports)
     version = so.so.remat_compiler_version().decode()
     check(re.fullmatch(r"\d+\.\d+\.\d+-[0-9a-f]{16}", version), "version")

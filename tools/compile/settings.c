@@ -13,25 +13,19 @@
 static remat_status read_policy(struct remat_arena *arena, const struct cli_arguments *args,
                                 struct remat_policy_settings *out)
 {
-    *out = (struct remat_policy_settings){
-        .recompute_granularity = cli_text(args, OPTION_recompute_granularity, NULL),
-        .recompute_activations = cli_has(args, OPTION_recompute_activations),
-        .recompute_method = cli_text(args, OPTION_recompute_method, NULL),
-        .has_recompute_num_layers = cli_has(args, OPTION_recompute_num_layers),
-        .recompute_num_layers = cli_integer(args, OPTION_recompute_num_layers, 1),
-        .recompute_num_layers_text = cli_text(args, OPTION_recompute_num_layers, NULL),
-        .recompute_modules = cli_text(args, OPTION_recompute_modules, NULL),
-        .ac_mode = cli_text(args, OPTION_ac_mode, NULL),
-        .ac_option = cli_text(args, OPTION_ac_option, NULL),
-        .save_ops = cli_text(args, OPTION_save_ops, NULL),
-        .gradient_checkpointing = cli_has(args, OPTION_gradient_checkpointing),
-        .gradient_checkpointing_kwargs = cli_text(args, OPTION_gradient_checkpointing_kwargs, NULL),
-        .selective_checkpointing = cli_text(args, OPTION_selective_checkpointing, NULL),
-        .enable_activation_checkpointing = cli_has(args, OPTION_enable_activation_checkpointing),
-        .distribute_saved_activations = cli_has(args, OPTION_distribute_saved_activations)};
-    out->save = cli_texts(arena, args, OPTION_save, &out->save_count);
-    out->recompute = cli_texts(arena, args, OPTION_recompute, &out->recompute_count);
-    return out->save && out->recompute ? REMAT_OK : REMAT_ERROR_MEMORY;
+    *out = (struct remat_policy_settings){0};
+#define TEXT(field, name) out->field = cli_text(args, OPTION_##field, NULL);
+#define FLAG(field, name) out->field = cli_has(args, OPTION_##field);
+#define NUMBER(field, name)                                                                        \
+    out->has_##field = cli_has(args, OPTION_##field);                                              \
+    out->field = cli_integer(args, OPTION_##field, 1);                                             \
+    out->field##_text = cli_text(args, OPTION_##field, NULL);
+#define GLOBS(field, name)                                                                         \
+    out->field = cli_texts(arena, args, OPTION_##field, &out->field##_count);                      \
+    if (!out->field)                                                                               \
+        return REMAT_ERROR_MEMORY;
+#include "policy_settings.def"
+    return REMAT_OK;
 }
 
 remat_status settings_record(struct remat_arena *arena, const struct cli_arguments *args,

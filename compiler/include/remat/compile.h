@@ -101,13 +101,24 @@ typedef struct remat_compile_options remat_compile_options;
 REMAT_API remat_status remat_compile_options_create(remat_context *ctx,
                                                     remat_compile_options **out);
 REMAT_API void remat_compile_options_destroy(remat_compile_options **options);
-/* By the names of remat-compile without "--": budget and reserve in bytes ("60000000000"), target
- * (a name or a .json file; "cpu" unless set), threads. A later value replaces an earlier one.
- * REMAT_ERROR_USAGE: no such name, or no such value. */
+/* A later value replaces an earlier one; of save and recompute each adds a glob. REMAT_ERROR_USAGE:
+ * no such name, which lists all, or no such value; what contradicts the graph or another option is
+ * found with the order. Names and values are those of remat-compile without "--", but numbers have
+ * no units and flags are "true" or "false":
+ *     budget, reserve         bytes, "60000000000"
+ *     target                  a name or a .json file; "cpu" unless set
+ *     threads                 of the target
+ *     solver                  "per-op", "manual"
+ *     time-limit              seconds from the call on, after which it is as if cancelled
+ *     explain                 a flag: the order has values (remat_order_values)
+ *     save, recompute         pins, by scope or name
+ *     recompute-granularity, ac-mode, gradient-checkpointing, ...    policies, in place of a search
+ */
 REMAT_API remat_status remat_compile_options_set(remat_compile_options *options, const char *name,
                                                  const char *value);
-/* Asked now and then while an order or a curve is made; true ends that with REMAT_ERROR_CUT_SHORT,
- * or with the best so far. best_ns, bound_ns: of the step; 0: not known yet. */
+/* Asked now and then while an order or a curve is made, and told of the step what is known: the
+ * best time so far and a bound of all times; 0: not yet. True ends it with the best so far, which
+ * says `cut_short`, or if there is none with REMAT_ERROR_CUT_SHORT. */
 typedef bool (*remat_is_cancelled)(void *user, uint64_t best_ns, uint64_t bound_ns);
 REMAT_API void remat_compile_options_watch(remat_compile_options *options,
                                            remat_is_cancelled is_cancelled, void *user);
@@ -148,6 +159,21 @@ typedef struct remat_order_run {
  * price of a part of a kernel of the backward pass that loads the same values over the same index
  * space, if there is one: whoever compiles the order is expected to fuse the two. */
 REMAT_API const remat_order_run *remat_order_runs(const remat_order *order, uint32_t *out_count);
+
+/* A value of the forward pass about which something was decided. */
+typedef struct remat_order_value {
+    const char *name, *scope; /* of the graph */
+    const char
+        *action; /* "save", "recompute", "recompute inline": inside the kernels that read it */
+    const char *reason;
+    uint64_t bytes;
+    bool recomputable;          /* else it can only be saved */
+    int64_t recompute_extra_ns; /* what recomputing it, rather than saving it, adds to the step with
+                                   all else as it is */
+} remat_order_value;
+/* By place in the order; none without the option explain. */
+REMAT_API const remat_order_value *remat_order_values(const remat_order *order,
+                                                      uint32_t *out_count);
 
 /* --- curves --- */
 

@@ -8,7 +8,7 @@ import shutil
 
 from .errors import Error
 
-VERSION = "0.1.0-bf66117611eb0389"  # remat_compiler_version() of the headers that this file was written for
+VERSION = "0.1.0-a37b69219530d4e6"  # remat_compiler_version() of the headers that this file was written for
 NAME = "libremat-compiler.so.0"
 
 
