@@ -122,7 +122,12 @@ def retained_graph():
         loss = f(batch()).square().mean()
         loss.backward(retain_graph=True)
         loss.backward()
+
+    def after_another(_, f):
+        f(batch()).square().mean().backward()
+        run(_, f)
     compare("retain_graph", run)
+    compare("retain_graph after a step", after_another)
 
 
 @use

@@ -73,6 +73,8 @@ class Graph:
             return self.partition(self, variant, joint_module, joint_inputs, **facts)
 
         def forward_compiler(graph, inputs):
+            if self.context is not None and self.context.fw_metadata is not None:
+                self.context.fw_metadata.bw_donated_idxs = []  # else "unknown" forbids retain_graph after a step
             run = boxed_nop(graph, inputs)
             return self.watch(self, run) if self.facts is not None else run
         # Eager kernels never write into saved values, and without donated buffers retain_graph works.
