@@ -9,6 +9,7 @@ import random
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import budgets
 import harness
@@ -136,6 +137,250 @@ def twelve_blocks():
                   f"twelve blocks: layers {[call.layer for call in report.step.calls]}")
     variants = {(call.graph, call.variant) for call in report.step.calls}
     harness.check(len(variants) <= 8, f"twelve blocks: variants {variants}")
+
+
+# As people use them: bits of eager mode, whatever the calls of a step are.
+
+USE_BUDGET = "9MB"
+
+
+class Loop(Blocks):
+    """A break in a loop: Dynamo leaves the frame to Python and compiles each block's."""
+
+    def forward(self, x):
+        for block in self.blocks[:4]:
+            x = block(x)
+            torch._dynamo.graph_break()
+        return x
+
+
+class Few(Blocks):
+    def __init__(self):
+        super().__init__()
+        self.blocks = self.blocks[:4]
+
+
+class Shared(Few):
+    """One module many times, as in ALBERT."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = self.blocks[:1]
+
+    def forward(self, x):
+        for _ in range(4):
+            x = self.blocks[0](x)
+        return x
+
+
+class Twice(Few):
+    """Two inputs go through the same blocks in one step."""
+
+    def forward(self, x):
+        return super().forward(x) * super().forward(x.flip(0))
+
+
+class Checkpointed(Few):
+    reentrant = False
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=self.reentrant)
+        return x
+
+
+class Reentrant(Checkpointed):
+    reentrant = True
+
+
+def step(f, x):
+    f(x).square().mean().backward()
+
+
+def use(name, make, run, compiled=by_block, budget=USE_BUDGET, planned=True, **settings):
+    """run(model, f) as often as it takes, with the bits of eager mode. Returns the backend."""
+    seen = []
+    for used in (None, remat.backend):
+        torch.compiler.reset()
+        torch.manual_seed(0)
+        model = make()
+        backend = used and used(budget, model=model, kernels="aot_eager", margin=0, **settings)
+        f = compiled(model, backend) if backend else model
+        torch.manual_seed(5)
+        results = run(model, f) or []
+        seen.append([*results, *(one.grad for one in model.parameters() if one.grad is not None),
+                     torch.get_rng_state()])
+    harness.check(budgets.equal(*seen), f"{name}: bits differ")
+    report = backend.report()
+    harness.check((report.step is not None) == planned, f"{name}: planned together is {report.step is not None}")
+    if planned:
+        harness.check(any(call.overhead > 0 for call in report.step.calls), f"{name}: nothing is recomputed")
+    return backend
+
+
+def steps(count, x=None):
+    def run(model, f):
+        for _ in range(count):
+            model.zero_grad()
+            step(f, batch() if x is None else x)
+    return run
+
+
+def whole_and_blocks(name, make, run, **settings):
+    for compiled in (by_block, whole):
+        use(f"{name}, {compiled.__name__}", make, run, compiled, **settings)
+
+
+@case
+def break_in_a_loop():
+    backend = use("a break in a loop", Loop, steps(3), whole)
+    harness.check(len(backend.report().step.calls) == 4, f"a break in a loop: {backend.report()}")
+
+
+@case
+def one_backend_for_each_block():
+    """Equal arguments and the same model: one budget."""
+    made = []
+
+    def compiled(model, backend):
+        for block in model.blocks:
+            made.append(remat.backend(USE_BUDGET, model=model, kernels="aot_eager", margin=0))
+            block.compile(backend=made[-1])
+        return model
+    backend = use("a backend for each block", Few, steps(3), compiled)
+    harness.check(all(one is backend for one in made), "equal arguments make different backends")
+    harness.check(remat.backend("8MB", model=backend.model, kernels="aot_eager", margin=0) is not backend,
+                  "different budgets make one backend")
+
+
+@case
+def one_module_many_times():
+    backend = use("one module many times", Shared, steps(3))
+    harness.check(len(backend.report().step.calls) == 4, f"one module many times: {backend.report()}")
+
+
+@case
+def blocks_twice_in_a_step():
+    backend = use("blocks twice", Twice, steps(3), budget="14MB")
+    harness.check(len(backend.report().step.calls) == 8, f"blocks twice: {backend.report()}")
+
+
+@case
+def accumulation():
+    def run(model, f):
+        for _ in range(3):
+            model.zero_grad()
+            for seed in range(3):
+                step(f, batch(seed))
+    use("accumulation", Few, run, accumulate=True)
+    use("accumulation, as found", Few, run)
+
+
+@case
+def exception_in_a_step():
+    """In the recorded step, and in a planned one."""
+    def run(model, f):
+        def fails(*_):
+            raise KeyError("in the middle")
+        for _ in range(3):
+            model.zero_grad()
+            try:
+                with model.blocks[2].register_forward_pre_hook(fails):
+                    f(batch())
+            except KeyError:
+                pass
+            step(f, batch())
+    use("an exception in a step", Few, run)
+
+
+@case
+def other_calls_between():
+    """Evaluation, without a gradient and with one that nobody asks for; another batch size; two losses at once."""
+    def run(model, f):
+        kept = []
+        for rows in (ROWS, ROWS, ROWS // 2, ROWS // 2, ROWS, ROWS // 2):
+            model.zero_grad()
+            x = batch()[:rows]
+            loss = f(x).square().mean()
+            model.eval()
+            with torch.no_grad():
+                kept.append(f(x))
+            model.train()
+            loss.backward()
+            kept.append(f(x).detach())
+        one, two = f(batch()).square().mean(), f(batch(2)).square().mean()
+        one.backward(retain_graph=True)
+        two.backward()
+        one.backward()
+        return kept
+    use("other calls between", Few, run, budget="7MB")
+
+
+@case
+def inside_checkpoint():
+    for make in (Checkpointed, Reentrant):
+        x = batch().requires_grad_()
+        backend = use(f"inside a checkpoint, {make.__name__}", make, steps(3, x), planned=make is Checkpointed)
+        harness.check(any("checkpoint" in remark for remark in backend.report().remarks),
+                      f"inside a checkpoint: remarks {backend.report().remarks}")
+
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = Few(), Few()
+
+    def forward(self, x):
+        return self.two(self.one(x))
+
+
+def by_model(model, backend):
+    model.one.compile(backend=backend)
+    model.two.compile(backend=backend)
+    return model
+
+
+@case
+def two_models():
+    report = compare("two models", Pair, by_model, "11MB")
+    harness.check(len(report.step.calls) == 2, f"two models: {report}")
+
+
+class Ends(Few):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        return self.head(super().forward(x))
+
+
+@case
+def module_outside():
+    """It is named, and the peak of the graphs holds."""
+    backend = use("a module outside", Ends, steps(3))
+    harness.check(any("head" in remark for remark in backend.report().remarks), f"{backend.report().remarks}")
+
+
+@case
+def infeasible_budget():
+    """The error has a budget that is enough, and a floor below which none is."""
+    def planned(budget):
+        torch.compiler.reset()
+        torch.manual_seed(0)
+        model = Few()
+        backend = remat.backend(budget, model=model, kernels="aot_eager", margin=0)
+        steps(2)(model, by_block(model, backend))
+        return backend.report()
+    try:
+        planned("5MB")
+    except remat.InfeasibleBudget as error:
+        found = error
+    else:
+        harness.check(False, "5MB are enough")
+        return
+    harness.check("all 4 calls" in str(found) and found.floor_bytes <= found.smallest_bytes, str(found))
+    harness.check(planned(found.smallest_bytes).step is not None, "the smallest budget has no plan")
 
 
 @case

@@ -5,10 +5,10 @@
     step = torch.compile(model, backend=backend)
     print(backend.report())"""
 from . import _torch  # first: it says which versions of PyTorch work
-from ._backend import Backend as backend
 from .costs import Costs
 from .errors import Error, InfeasibleBudget, Refused
 from .named import defaults
+from .shared import backend
 from .traced import problem
 
 __all__ = ["Costs", "Error", "InfeasibleBudget", "Refused", "backend", "defaults", "problem"]

@@ -11,7 +11,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from . import _planner, bare_problem, costs as costs_of, fronts, keys, nodes, outside, proposals, rules, steps
 from ._torch import default_partition
-from .calls import Calls
+from .calls import Calls, in_backward_pass
 from .errors import Error, InfeasibleBudget
 from .joint import Joint
 from .prepare import prepare
@@ -26,6 +26,7 @@ LOG = logging.getLogger("remat")
 KERNELS = ("inductor", "aot_eager")
 OPTIONS = ("recomputable",)
 ROUNDING_BYTES = {"cuda": 512}  # what the device's allocator rounds up to
+MODULES_SHOWN = 8  # in a remark
 CALLS_WATCHED = 4  # first calls of a graph in which gradients of earlier microbatches would show
 
 
@@ -202,8 +203,17 @@ class Backend:
             raise self.failure from None
         self.variants |= {(call.graph, call.key): pick for call, pick in zip(record.calls, plan.variants)}
         self.step = Step.of(plan, self.model)
+        self._name_modules_outside(record)
         LOG.info("%d calls of %d graphs were planned together: %s", len(record.calls),
                  len({call.graph for call in record.calls}), self.step.line())
+
+    def _name_modules_outside(self, record):
+        names = {name.rpartition(".")[0] or name for name, one in
+                 (self.model.named_parameters() if self.model is not None else ())
+                 if one.requires_grad and id(one) not in record.parameters}
+        if names:
+            shown = ", ".join(sorted(names)[:MODULES_SHOWN]) + (", ..." if len(names) > MODULES_SHOWN else "")
+            self._remark(f"in the recorded step no planned graph ran {shown}: what they allocate is in no plan")
 
     def _infeasible_step(self, record, error, beside):
         smallest, floor = (self._budget_for(one, beside) for one in (error.smallest_bytes, error.floor_bytes))
@@ -265,6 +275,8 @@ class Backend:
 
     def _look_for_gradients(self, planned):
         if self.model is None or self.accumulate or self.outside.gradient_bytes or planned.calls >= CALLS_WATCHED:
+            return
+        if in_backward_pass():
             return
         present = sum(one.grad.untyped_storage().nbytes() for one in self.model.parameters() if one.grad is not None)
         if present:

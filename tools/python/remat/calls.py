@@ -15,6 +15,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from ._torch import current_graph_task_id, tree_leaves
 
 
+def in_backward_pass():
+    return current_graph_task_id() != -1
+
+
 class Value:
     """A storage: it is there after the start of the event `born`, and was last seen at the start of `last_seen`.
     `inputs_of` and `results_of` are pairs of a call and an index."""
@@ -57,10 +61,11 @@ class Call:
 
 
 class Record:
-    """Of one step: passes are events, numbered in their order."""
+    """Of one step: passes are events, numbered in their order. `parameters` are identities of those that graphs are
+    given."""
 
     def __init__(self):
-        self.calls, self.count, self.values = [], 0, {}
+        self.calls, self.count, self.values, self.parameters = [], 0, {}, set()
 
     def begin(self):
         """A pass begins: its event."""
@@ -128,7 +133,7 @@ class Calls:
 
     def run(self, graph, arguments):
         """A call of a graph of Dynamo's."""
-        if current_graph_task_id() != -1:
+        if in_backward_pass():
             return self._run_again(graph, arguments)
         if not self.begun() or self.first.done:
             self._begin_step()
@@ -137,6 +142,7 @@ class Calls:
         if self.record is not None:
             call.forward = self.record.begin()
             self.record.calls.append(call)
+            self.record.parameters |= {id(one) for one in arguments if isinstance(one, torch.nn.Parameter)}
         self.current = call
         try:
             results = call.function(*arguments)
@@ -149,6 +155,7 @@ class Calls:
         record, self.record, self.first, self.numbers = self.record, None, None, {}
         if record is not None:
             record.finish()
+            self.wanted = self.wanted or not record.calls
             if record.calls:
                 self.finished(record)
         if self.wanted:
@@ -169,9 +176,9 @@ class Calls:
         """Within a backward pass, as the user's own checkpoint does: by the variant that ran before."""
         self.nested = True
         given = Call(graph, None, arguments).given
-        before = max((call for call in self.waiting if call.graph is graph), default=None,
-                     key=lambda call: len(call.given & given))
-        return graph.run(before and before.variant)[1](*arguments)
+        before = [call for call in self.waiting if call.graph is graph]
+        variant = max(before, key=lambda call: len(call.given & given)).variant if before else None
+        return graph.run(variant)[1](*arguments)
 
     def _follow(self, call, results):
         node = self._node(results)

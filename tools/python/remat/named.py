@@ -4,8 +4,8 @@
 Its settings are options={"budget": "60GB", ...}, else what remat.defaults(...) has set, else REMAT_BUDGET."""
 import os
 
-from ._backend import Backend
 from .errors import Error
+from .shared import backend as shared
 
 
 class Named:
@@ -34,7 +34,7 @@ class Named:
         key = repr(sorted(settings.items(), key=lambda item: item[0]))
         if key not in self._by_settings:
             settings.setdefault("kernels", "aot_eager")
-            self._by_settings[key] = Backend(**settings)
+            self._by_settings[key] = shared(**settings)
         return self._by_settings[key]
 
 
@@ -59,4 +59,4 @@ def defaults(budget, **settings):
     """Sets what backend="remat" uses where no options are given, as remat.backend() has it, and returns that backend,
     for its report."""
     settings.setdefault("kernels", "aot_eager")
-    return NAMED.set(Backend(budget, **settings))
+    return NAMED.set(shared(budget, **settings))
