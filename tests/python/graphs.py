@@ -28,7 +28,7 @@ class Graphs:
         with mock.patch.object(remat._backend, "split", kept):
             run = self.backend(module, inputs, **settings)
         if another is not None and self.backward is not None:
-            options = {"recomputable": list(self.backend.recomputable)}
+            options = {"recomputable": list(self.backend.recomputable), "replay_random": self.backend.replay_random}
             self.least_bytes = budgets.smallest(another, inputs, options=options)
         return run
 

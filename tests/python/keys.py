@@ -8,6 +8,7 @@ from unittest import mock
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import harness
 from remat import Costs, _planner, backend as make, costs, keys
@@ -53,7 +54,7 @@ def asked(backends, rows=64, dynamic=None, net=None):
     """What one graph is asked for by each of the backends."""
     torch.compiler.reset()
     net, asking = net or network(), Asked(backends)
-    f = torch.compile(lambda x: twice(net(x)).square().mean(), backend=asking, dynamic=dynamic)
+    f = torch.compile(lambda x: F.dropout(twice(net(x)), 0.5).square().mean(), backend=asking, dynamic=dynamic)
     f(torch.randn(rows, WIDTH)).backward()
     return asking.seen
 
@@ -62,7 +63,8 @@ def settings(model):
     return [{}, {"budget": "2GB"}, {"margin": 0.1}, {"model": model}, {"model": nn.Identity()}, {"model": network()},
             {"model": model, "optimizer": torch.optim.AdamW(model.parameters())}, {"model": model, "accumulate": True},
             {"costs": "h100-sxm"}, {"costs": Costs("mine", 1e12, 1e11, 100)},
-            {"costs": Costs("mine", 2e12, 1e11, 100)}, {"options": {"recomputable": ["rematcheck::twice"]}}]
+            {"costs": Costs("mine", 2e12, 1e11, 100)}, {"options": {"recomputable": ["rematcheck::twice"]}},
+            {"options": {"replay_random": True}}]
 
 
 def after_another_graph():

@@ -8,9 +8,11 @@ import torch
 from torch.utils.checkpoint import CheckpointPolicy
 
 import bits
+import draws
 import harness
 import keys
 import remat._backend
+import remat.draws
 import respects
 from remat import _planner, bare_problem, joint, nodes, prepare, rules
 
@@ -61,6 +63,13 @@ def a_random_operator_recomputed_without_its_state():
     return without("random")
 
 
+@mistake(lambda: draws.main("dropout"))
+def a_random_operator_recomputed_with_another_state():
+    def anew(state, operator, *arguments, **settings):
+        return operator(*arguments, **settings)
+    return [mock.patch.object(module, "run_with_rng_state", anew) for module in (nodes, remat.draws)]
+
+
 @mistake(case("random_operators"))
 def a_mask_of_another_layout():
     def contiguous(graph, node, operand, mask, probability, draw=prepare._draw_mask):
@@ -102,7 +111,7 @@ def a_cached_plan_of_another_budget_returned():
     return [mock.patch.object(remat._backend._planner, "solve", solve)]
 
 
-for fact in ("torch", "planner", "left", "counted", "sizes", "costs", "recomputable"):
+for fact in ("torch", "planner", "left", "counted", "sizes", "costs", "recomputable", "random"):
     MISTAKES[f"a_key_without_{fact}"] = lambda: [], [lambda fact=fact: keys.main(fact)]
 
 

@@ -9,7 +9,7 @@ import math
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from . import _planner, bare_problem, costs as costs_of, fronts, keys, nodes, outside, proposals, rules, steps
+from . import _planner, bare_problem, costs as costs_of, draws, fronts, keys, nodes, outside, proposals, rules, steps
 from ._torch import default_partition
 from .calls import Calls, in_backward_pass
 from .errors import Error, InfeasibleBudget
@@ -24,7 +24,7 @@ from .variants import Graph
 
 LOG = logging.getLogger("remat")
 KERNELS = ("inductor", "aot_eager")
-OPTIONS = ("recomputable",)
+OPTIONS = ("recomputable", "replay_random")
 ROUNDING_BYTES = {"cuda": 512}  # what the device's allocator rounds up to
 MODULES_SHOWN = 8  # in a remark
 CALLS_WATCHED = 4  # first calls of a graph in which gradients of earlier microbatches would show
@@ -69,6 +69,7 @@ class Backend:
         self.margin, self.margin_bytes = margin, int(self.budget_bytes * margin)
         self.model, self.optimizer, self.accumulate = model, optimizer, accumulate
         self.costs, self.recomputable = costs, tuple((options or {}).get("recomputable", ()))
+        self.replay_random = bool((options or {}).get("replay_random", False))
         self.outside = outside.count(model, optimizer, accumulate)
         self.planned, self.remarks = [], []
         self.calls = Calls(self._variant_of, self._finished, self.outside.counted)
@@ -107,7 +108,7 @@ class Backend:
             return default_partition(joint_module, joint_inputs, num_fwd_outputs=num_fwd_outputs,
                                      static_lifetime_input_indices=static)
         tags = rules.count_tags(joint_module)
-        prepare(joint_module, num_fwd_outputs)
+        prepare(joint_module, self.replay_random)
         joint = Joint(joint_module, num_fwd_outputs, _rounding(joint_module), self.recomputable)
         if variant is None:
             self.outside = outside.count(self.model, self.optimizer, self.accumulate)
@@ -157,6 +158,7 @@ class Backend:
         left = self.budget_bytes - beside
         plain = [row.plain() for row in rows]
         decision = proposals.better(_planner.solve(plain, max(left, 1)), joint, rows, left, forward_count)
+        decision = draws.join(decision, rows, left)
         if not decision.sequence:
             raise self._infeasible(rows, decision, beside, earlier)
         memory = replay(rows, decision.sequence)
@@ -177,7 +179,7 @@ class Backend:
         if preferred:
             self._remark(f"{preferred} PREFER_* tags of checkpointing are ignored: the plan decides; MUST_* tags hold")
         told = sum(rows[index].time_ns for index in bare_problem.twins(rows))
-        time_ns = sum(rows[row].time_ns for row in decision.sequence)
+        time_ns = draws.time_ns(rows, decision.sequence)
         return Planning(number, left, memory.peak_bytes, decision.given_peak_bytes, _place(rows[memory.peak_row]),
                         memory.border_bytes, sum(rows[row].bytes for row in memory.saved), input_bytes, time_ns,
                         decision.total_ns - told, decision.lower_bound_ns, decision.floor_bytes, costs, len(rows),
@@ -292,7 +294,8 @@ class Backend:
         """What the plan of a graph with these inputs, compiled now, is a function of, beside the graph."""
         count = outside.count(self.model, self.optimizer, self.accumulate)
         left = self.budget_bytes - self.margin_bytes - count.step_bytes - self._earlier_bytes()
-        return keys.key(left, count.counted, inputs, self.costs, self.recomputable, self._is_whole(inputs))
+        return keys.key(left, count.counted, inputs, self.costs, self.recomputable, self.replay_random,
+                        self._is_whole(inputs))
 
 
 def _rounding(module):

@@ -34,6 +34,7 @@ try:
     from torch._guards import TracingContext, tracing
     from torch._higher_order_ops.effects import with_effects
     from torch._ops import HigherOrderOperator, OpOverload
+    from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
     from torch.amp.autocast_mode import _enter_autocast as enter_autocast
     from torch.fx.experimental.symbolic_shapes import optimization_hint
@@ -52,5 +53,6 @@ __all__ = [
     "disable_current_modes", "enter_autocast", "extract_modules", "flop_registry", "force_save_effectful_ops",
     "functorch_config", "is_assert_only_symbool", "is_opaque_node", "is_rng_op", "is_sym_node",
     "memory_budget_annotation", "min_cut_partition", "must_be_in_backward", "must_be_in_forward", "optimization_hint",
-    "thread_graphsafe_rng_from_hops", "tracing", "tree_leaves", "tree_map", "with_effects",
+    "run_and_save_rng_state", "run_with_rng_state", "thread_graphsafe_rng_from_hops", "tracing", "tree_leaves",
+    "tree_map", "with_effects",
 ]

@@ -6,7 +6,7 @@ them: they end with the forward pass unless the backward pass reads them. `works
 beside the budget of the peak, so that a front over both is found by the planner of bare problems."""
 import dataclasses
 
-from . import _planner
+from . import _planner, draws
 from .choice import Option
 from .bare_problem import BORDER, MARK, Row, twins
 from .replay import replay
@@ -103,7 +103,7 @@ def variant(facts, sequence):
     without = [dataclasses.replace(row, bytes=0) if index in facts.results else row for index, row in enumerate(rows)]
     after = sequence[sequence.index(facts.border) + 1:]
     own = tuple(row for row in kept if row not in facts.results)
-    option = Option(sum(rows[row].time_ns for row in sequence), sum(rows[row].bytes for row in own),
+    option = Option(draws.time_ns(rows, sequence), sum(rows[row].bytes for row in own),
                     replay(rows, sequence).forward_peak_bytes, replay(without, sequence).backward_peak_bytes)
     return Variant(facts, sequence, option, frozenset().union(*(facts.reads[row] for row in after)),
                    frozenset().union(*(facts.results[row] for row in kept if row in facts.results)), own)

@@ -6,7 +6,8 @@ import re
 import torch
 from torch import fx
 
-from ._torch import HigherOrderOperator, OpOverload, is_rng_op, optimization_hint, tree_leaves
+from ._torch import (HigherOrderOperator, OpOverload, is_rng_op, optimization_hint, run_and_save_rng_state,
+                     run_with_rng_state, tree_leaves)
 from .errors import Refused
 
 aten = torch.ops.aten
@@ -83,6 +84,16 @@ def is_wait(node):
 
 def is_random(node):
     return node.op == "call_function" and is_rng_op(node)
+
+
+def keeps_state(run):
+    """It draws, and gives the state of the generator before it beside what it drew."""
+    return getattr(run, "target", None) is run_and_save_rng_state
+
+
+def is_replayed(run):
+    """It draws from a state that was kept."""
+    return getattr(run, "target", None) is run_with_rng_state
 
 
 def is_higher_order(node):

@@ -2,16 +2,18 @@
 """What is done to the joint graph before it is planned. Each pass keeps every result to the bit."""
 import torch
 
-from . import nodes, rules
+from . import draws, nodes, rules
 from ._torch import CheckpointPolicy, must_be_in_backward
 from .joint import AFTER_BORDER
 from .nodes import aten, hint, value
 
 
-def prepare(module, forward_count):
+def prepare(module, replay_random=False):
     module.graph.eliminate_dead_code()
     rules.check_graph(module)
     split_dropout(module)
+    if replay_random:
+        draws.split(module)
     keep_old_values(module)
     recompute_as_told(module)
     module.graph.lint()

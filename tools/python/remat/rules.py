@@ -21,12 +21,14 @@ def once_reason(joint, node, recomputable=()):
         return "number"
     if must_be_in_forward(node) or must_be_in_backward(node):
         return "mutates"
-    if nodes.is_random(node):
+    if nodes.is_random(node) or nodes.keeps_state(node):
         return "random"
     if any(tag(value) is CheckpointPolicy.MUST_SAVE for value in [node, *joint.derived.get(node, ())]):
         return "MUST_SAVE"
     if nodes.is_collective(node):
         return "collective"
+    if nodes.is_replayed(node):
+        return "reads what is mutated" if joint.reads_mutated(node) else None
     if nodes.is_higher_order(node) or not isinstance(node.target, OpOverload):
         return "higher-order operator"
     if node.target.namespace not in PURE_NAMESPACES and node.target._schema.name not in recomputable:

@@ -6,7 +6,7 @@ readers take the newest. Views, parts and sizes are made when they are first rea
 from the value that is saved. PyTorch then cuts the copy at the border; nothing after it may reorder."""
 from torch import fx
 
-from . import nodes
+from . import draws, nodes
 from ._torch import (OrderedSet, extract_modules, is_assert_only_symbool, is_opaque_node, is_sym_node,
                      must_be_in_backward, thread_graphsafe_rng_from_hops)
 from .bare_problem import BORDER, MARK
@@ -23,9 +23,15 @@ class Unrolled:
             if node.op == "placeholder":
                 self._copy(node)
         forward = before = None
-        for row in sequence:
+        together, done = draws.joined(rows, sequence), set()
+        for place, row in enumerate(sequence):
             run = rows[row].run
-            if run is BORDER:
+            if place in done:
+                continue
+            if place in together:
+                self._run_as_one(run, rows[sequence[together[place]]].run)
+                done.add(together[place])
+            elif run is BORDER:
                 forward = self._cross()
                 before = set(self.graph.nodes)
                 self._forget_views()
@@ -69,6 +75,14 @@ class Unrolled:
             self.newest.pop(view, None)
         self._copy(node)
         self._take_parts(node)
+
+    def _run_as_one(self, keeping, drawn):
+        """A run that keeps the generator's state, and what it drew."""
+        self._run(keeping)
+        copy = self.graph.call_function(nodes.operator.getitem, (self.newest[keeping], 1))
+        copy.meta = dict(drawn.meta)
+        self.newest[drawn] = copy
+        self._take_parts(drawn)
 
     def _take_parts(self, node):
         """Parts of a tuple at once: the tuple would keep all of them alive."""
