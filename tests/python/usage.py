@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A compiled model used as people use one, each against the same use of the model itself, to the bit, at a budget that
 makes the plan recompute."""
+import os
+import sys
+import tempfile
+
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import budgets
 import harness
+import peaks
+from graphs import Graphs
 
 WIDTH = 32
 USES = {}
@@ -18,10 +24,10 @@ def use(check):
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, width=WIDTH):
         super().__init__()
-        self.body = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 64), nn.GELU(), nn.Dropout(0.1),
-                                  nn.Linear(64, WIDTH))
+        self.body = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Dropout(0.1),
+                                  nn.Linear(2 * width, width))
 
     def forward(self, x):
         return x + self.body(x)
@@ -148,6 +154,105 @@ def optimizer_steps():
                 optimizer.step()
         return [one.detach() for one in model.parameters()]
     compare("optimizer steps", run)
+
+
+class Repeated(nn.Module):
+    """The same blocks twice, as in pytorch#193193, in a checkpoint each if told so."""
+
+    def __init__(self, checkpointed):
+        super().__init__()
+        torch.manual_seed(0)
+        self.blocks, self.checkpointed = nn.ModuleList(Block(256) for _ in range(4)), checkpointed
+
+    def forward(self, x):
+        for block in [*self.blocks, *self.blocks]:
+            x = checkpoint(block, x, use_reentrant=False) if self.checkpointed else block(x)
+        return x.square().mean()
+
+
+def peak_of_step(model, f, x):
+    """As the allocator sees it, after a first step."""
+    f(x).backward()
+    model.zero_grad(set_to_none=True)
+    return peaks.measure(lambda: f(x).backward())[0]
+
+
+@use
+def same_blocks_twice():
+    """The smallest plan holds less than eager mode with a checkpoint of each block."""
+    x = torch.randn(2048, 256)
+    eager = Repeated(True)
+    needed = peak_of_step(eager, eager, x)
+    for checkpointed in (False, True):
+        torch.compiler.reset()
+        model = Repeated(checkpointed)
+        graphs = Graphs(budgets.plain(budgets.EVERYTHING), look=True)
+        torch.compile(model, backend=graphs)(x)
+        torch.compiler.reset()
+        measured = peak_of_step(model, torch.compile(model, backend=budgets.plain(graphs.least_bytes)), x)
+        harness.check(measured < needed, f"the same blocks twice: {measured} bytes, eager checkpoints {needed}")
+        print(f"    {measured / needed:.3f} of what eager checkpoints need")
+
+
+@use
+def budgets_that_fall():
+    """The peak that is measured falls with the budget, as that of activation_memory_budget does not (pytorch#197838)."""
+    x, found = torch.randn(2048, 256), []
+    model = Repeated(False)
+    graphs = Graphs(budgets.plain(budgets.EVERYTHING), look=True)
+    torch.compile(model, backend=graphs)(x)
+    whole, least = graphs.report().graphs[0].everything_saved_bytes, graphs.least_bytes
+    for step in range(8):
+        torch.compiler.reset()
+        budget = int(least + (whole - least) * step / 7)
+        measured = peak_of_step(model, torch.compile(model, backend=budgets.plain(budget)), x)
+        harness.check(measured <= 1.02 * budget, f"measured {measured} bytes, the budget is {budget}")
+        found.append(measured)
+    harness.check(found == sorted(found), f"the measured peak does not fall with the budget: {found}")
+    print(f"    {[round(one / whole, 3) for one in found]} of everything saved")
+
+
+PROGRAM = """
+import sys, torch, remat, usage
+model = usage.network()
+optimizer = {"SGD": lambda p: torch.optim.SGD(p, 0.1), "AdamW": torch.optim.AdamW}[sys.argv[1]](model.parameters())
+backend = remat.backend(int(sys.argv[2]), model=model, optimizer=optimizer, kernels="aot_eager", margin=0)
+f = torch.compile(model, backend=backend)
+torch.manual_seed(5)
+for _ in range(2):
+    optimizer.zero_grad()
+    f(usage.batch()).square().mean().backward()
+    optimizer.step()
+expected = usage.network()
+other = type(optimizer)(expected.parameters(), lr=optimizer.param_groups[0]["lr"])
+torch.manual_seed(5)
+for _ in range(2):
+    other.zero_grad()
+    expected(usage.batch()).square().mean().backward()
+    other.step()
+assert all(map(torch.equal, model.parameters(), expected.parameters()))
+graph = backend.report().graphs[0]
+assert backend.report().planned_peak_bytes <= int(sys.argv[2])
+print(graph.given_bytes, graph.reruns)
+"""
+
+
+@use
+def warm_cache_in_another_process():
+    """SGD, then AdamW, with all of PyTorch's caches on: the second plans for the bytes that its states leave."""
+    parameters = sum(one.numel() * one.element_size() for one in network().parameters())
+    inputs = 64 * WIDTH * 4
+    budget = 3 * parameters + inputs + least_bytes()
+    plans = []
+    with tempfile.TemporaryDirectory() as folder:
+        caches = {"TORCHINDUCTOR_CACHE_DIR": folder, "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
+                  "TORCHINDUCTOR_AUTOGRAD_CACHE": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+        for optimizer in ("SGD", "SGD", "AdamW"):
+            done = harness.run([sys.executable, "-c", PROGRAM, optimizer, budget], env=caches)
+            harness.check(done.returncode == 0, f"{optimizer} in a process of its own: {done.stderr[-500:]}")
+            plans.append(tuple(map(int, done.stdout.split())) if done.returncode == 0 else ())
+    harness.check(plans[0] == plans[1] and plans[0] and plans[0][0] == plans[2][0] + 2 * parameters
+                  and plans[2][1] > plans[0][1], f"plans (bytes, reruns) of SGD, SGD, AdamW: {plans}")
 
 
 def main(*names):
