@@ -289,20 +289,6 @@ static remat_node find_unneeded(struct remat_arena *scratch, const struct remat_
     return REMAT_NO_NODE;
 }
 
-/* A forward node that reads what the backward pass makes; or none. */
-static remat_node find_early(const struct remat_graph *graph)
-{
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const struct remat_node_info *node = &graph->nodes[n];
-        for (uint32_t k = 0; k < node->input_count && remat_in_forward_pass(node->phase); k++) {
-            const struct remat_node_info *maker = remat_producer_info(graph, node->inputs[k]);
-            if (maker && !remat_in_forward_pass(maker->phase))
-                return (remat_node){n};
-        }
-    }
-    return REMAT_NO_NODE;
-}
-
 static remat_status refuse_foreign(remat_context *ctx, const struct remat_graph *graph,
                                    remat_node node, const char *why)
 {
@@ -317,8 +303,6 @@ static remat_status check_foreign_nodes(remat_context *ctx, const struct remat_g
     struct remat_arena *scratch = remat_scratch_open(ctx);
     remat_node late = find_late(scratch, graph), unneeded = find_unneeded(scratch, graph);
     remat_scratch_close(scratch);
-    REMAT_CHECK(refuse_foreign(ctx, graph, find_early(graph),
-                               "its phase is forward, and it reads a value of the backward pass"));
     REMAT_CHECK(refuse_foreign(ctx, graph, late,
                                "it leads to no output of the forward pass, so its phase is "
                                "backward"));

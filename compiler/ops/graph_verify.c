@@ -271,6 +271,21 @@ static remat_status check_updates(struct verifier *v, remat_node n)
     return REMAT_OK;
 }
 
+/* The passes follow one another. Views, and ops that take a shape alone, read nothing. */
+static remat_status check_phases(struct verifier *v, const struct remat_node_info *node)
+{
+    if (!remat_in_forward_pass(node->phase) || remat_op_has(node->op, REMAT_FACT_VIEW))
+        return REMAT_OK;
+    for (uint32_t k = 0; k < remat_op_reads(node); k++) {
+        remat_value root = remat_storage_root(v->graph, node->inputs[k]);
+        const struct remat_node_info *maker = remat_producer_info(v->graph, root);
+        if (maker && !remat_in_forward_pass(maker->phase))
+            return INVALID(v->ctx, "it is of the forward pass, and input %u (\"%.200s\") is not", k,
+                           v->graph->values[node->inputs[k].i].name);
+    }
+    return REMAT_OK;
+}
+
 static remat_status check_node(struct verifier *v, remat_node n)
 {
     const struct remat_node_info *node = &v->graph->nodes[n.i];
@@ -285,6 +300,7 @@ static remat_status check_node(struct verifier *v, remat_node n)
         return INVALID(v->ctx, "a composite op, an update or a transfer in a graph with foreign "
                                "nodes");
     REMAT_CHECK(check_inputs(v, node));
+    REMAT_CHECK(check_phases(v, node));
     REMAT_CHECK(check_flags(v, node));
     REMAT_CHECK(check_outputs(v, n));
     REMAT_CHECK(check_inferred(v, node));

@@ -90,6 +90,10 @@ static void break_phase(struct workbench *w)
 {
     w->graph->nodes[1].phase = REMAT_PHASE_COUNT;
 }
+static void break_phases(struct workbench *w)
+{
+    w->graph->nodes[0].phase = REMAT_PHASE_BACKWARD;
+}
 static void break_result(struct workbench *w)
 {
     remat_value *output = remat_arena_array(&w->arena, 1, sizeof *output);
@@ -240,6 +244,8 @@ static const struct {
     {break_initializer, "value \"x0\": unknown initializer"},
     {break_axes, "value \"x0\": too many axes"},
     {break_phase, "node \"t.exp_1\" (exp): unknown phase"},
+    {break_phases,
+     "node \"t.exp_1\" (exp): it is of the forward pass, and input 0 (\"t.add_0\") is not"},
     {break_result, "node \"\" (exp): output 0 is no value"},
     {break_no_node, "value \"x0\" names no node"},
     {break_not_computed, "value \"spare\" names a producer that does not compute it"},
