@@ -6,7 +6,7 @@
  * takes less than a rerun, but for what layers pass on, else none. */
 #include "settle.h"
 
-#include "fuse_groups.h"
+#include "fusions.h"
 #include "kernel_body.h"
 #include "stacks.h"
 
@@ -292,7 +292,7 @@ static bool is_inside(const struct settler *s, remat_kernel_id writer, remat_val
     return false;
 }
 
-/* A value that one layer passes to the next is not inlined: a recomputed group of layers would have
+/* A value that one layer passes to the next is not inlined: a recomputed unit of layers would have
  * to hold its inputs instead. */
 static bool is_held_for_less(const struct settler *s, remat_value root,
                              const struct remat_slice *slice)

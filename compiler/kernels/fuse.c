@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns groups of nodes (fuse_groups.h) into kernels: once it is known which values other kernels
- * read, writes each group's body. */
-#include "fuse_groups.h"
+/* Turns fusions of nodes (fusions.h) into kernels: once it is known which values other kernels
+ * read, writes each fusion's body. */
+#include "fusions.h"
 #include "kernel_body.h"
 
 struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph)
@@ -12,14 +12,14 @@ struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct rema
     struct remat_kernel_list out = {0};
     remat_fuse_collect(&f);
     struct remat_kernel_writer *w = remat_kernel_writer_create(arena, body);
-    REMAT_NEW_UNINITIALIZED(arena, out.kernels, f.groups.count);
-    for (size_t g = 0; g < f.groups.count; g++) {
+    REMAT_NEW_UNINITIALIZED(arena, out.kernels, f.fusions.count);
+    for (size_t g = 0; g < f.fusions.count; g++) {
         remat_node *own;
         bool *stored;
         uint32_t own_count = 0;
-        REMAT_NEW(arena, own, f.groups.items[g].node_count);
-        REMAT_NEW(scratch, stored, f.groups.items[g].node_count);
-        for (remat_node n = f.groups.items[g].first; !remat_is_none(n.i); n = f.next[n.i]) {
+        REMAT_NEW(arena, own, f.fusions.items[g].node_count);
+        REMAT_NEW(scratch, stored, f.fusions.items[g].node_count);
+        for (remat_node n = f.fusions.items[g].first; !remat_is_none(n.i); n = f.next[n.i]) {
             stored[own_count] = f.stored[graph->nodes[n.i].outputs[0].i];
             own[own_count++] = n;
         }

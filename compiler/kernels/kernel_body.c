@@ -8,7 +8,7 @@
 #include "analysis.h"
 #include "builder.h"
 #include "clone_round.h"
-#include "fuse_groups.h"
+#include "fusions.h"
 
 /* The latest views of operands, for reuse: a model has few different ones. */
 #define REMAT_VIEWS_SHARED 8

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step in microbatches and on several ranks: parts of the batch, and transfers between ranks. */
+/* A step in microbatches and on several ranks: rows of the batch, and transfers between ranks. */
 #include "family.h"
 
 OP_SHAPE(count)

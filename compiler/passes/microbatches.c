@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One step in parts of its batch: microbatches one after the other, ranks at the same time. Rank r
- * has the parts r M to r M + M - 1, one for each of its M microbatches. Gradients and outputs are
- * averaged over the parts: added up in a state over the microbatches, then over the ranks.
+/* One step in microbatches: a rank's one after the other, ranks at the same time. Rank r has
+ * microbatches r M to r M + M - 1. Gradients and outputs are averaged over all of them: added up in
+ * a state over a rank's M, then over the ranks.
  *
  * The session writes the number of the microbatch and the rank's coordinate into tensors, so
- * commands never change. Parts of the batch come first and stand for the inputs; each gradient and
+ * commands never change. A microbatch's rows come first and stand for the inputs; each gradient and
  * each output is followed by its average. Microbatch 0 sets an accumulator, so nothing has to clear
  * it.
  *
@@ -23,12 +23,12 @@ struct batch_divider {
     struct remat_rebuild r;
     struct remat_builder b;
     const struct remat_pass_settings *settings;
-    int64_t microbatches, ranks, parts; /* of a rank, and their product */
-    remat_value number, first;          /* of the microbatch; first: 1 in microbatch 0, else 0 */
-    remat_value part;                   /* its number */
-    bool scaled;        /* what is averaged has been: it is a share of the average */
-    bool *averaged;     /* by old value: a gradient or an output */
-    remat_value *means; /* by old value, where there is one microbatch */
+    int64_t microbatches, ranks, all; /* of a rank; the ranks; the product */
+    remat_value number, first;        /* of the microbatch; first: 1 in microbatch 0, else 0 */
+    remat_value place;                /* its number among all */
+    bool scaled;                      /* what is averaged has been: it is a share of the average */
+    bool *averaged;                   /* by old value: a gradient or an output */
+    remat_value *means;               /* by old value, where there is one microbatch */
 };
 
 static const char *suffixed(struct batch_divider *d, const char *name, const char *suffix)
@@ -54,35 +54,35 @@ static void add_number(struct batch_divider *d)
     d->first = remat_build2(b, REMAT_OP_equal, d->number, remat_build_constant(b, 0));
 }
 
-static void add_part(struct batch_divider *d)
+static void add_place(struct batch_divider *d)
 {
     const struct remat_attribute count = remat_attribute_int("count", d->microbatches);
     if (d->microbatches > 1)
         add_number(d);
-    d->part = d->number;
+    d->place = d->number;
     if (d->ranks == 1)
         return;
-    d->part = remat_build_coordinate(&d->b, "dp");
+    d->place = remat_build_coordinate(&d->b, "dp");
     if (d->settings->zero) /* initial values of parts depend on it: the session writes it before */
-        d->r.to->values[d->part.i].initializer = REMAT_INIT_NONE;
+        d->r.to->values[d->place.i].initializer = REMAT_INIT_NONE;
     if (d->microbatches == 1)
         return;
-    const remat_value inputs[] = {d->part, d->number};
+    const remat_value inputs[] = {d->place, d->number};
     d->b.name = "microbatch.part";
-    d->part = remat_build(&d->b, REMAT_OP_part_number, inputs, 2, &count, 1, NULL);
+    d->place = remat_build(&d->b, REMAT_OP_part_number, inputs, 2, &count, 1, NULL);
 }
 
-/* The input gets the whole batch; what reads it reads its part. */
+/* The input gets the whole batch; what reads it reads the microbatch's rows. */
 static remat_status divide(struct batch_divider *d, remat_value v)
 {
     struct remat_value_info *whole = &d->r.to->values[d->r.values[v.i].i];
-    const struct remat_attribute count = remat_attribute_int("count", d->parts);
-    const remat_value inputs[] = {d->r.values[v.i], d->part};
+    const struct remat_attribute count = remat_attribute_int("count", d->all);
+    const remat_value inputs[] = {d->r.values[v.i], d->place};
     int64_t *batch = &whole->shape.dims[0];
-    if (whole->shape.rank == 0 || __builtin_mul_overflow(*batch, d->parts, batch))
+    if (whole->shape.rank == 0 || __builtin_mul_overflow(*batch, d->all, batch))
         return remat_error(d->r.arena->ctx, REMAT_ERROR_INVALID,
                            "input \"%s\": no batch of %lld microbatches", whole->name,
-                           (long long)d->parts);
+                           (long long)d->all);
     d->b.name = suffixed(d, whole->name, "part");
     d->r.values[v.i] = remat_build(&d->b, REMAT_OP_batch_slice, inputs, 2, &count, 1, NULL);
     return REMAT_OK;
@@ -96,10 +96,10 @@ static void count_random(struct batch_divider *d, remat_value v)
                                           remat_attribute_int("end", 3)};
     const struct remat_attribute axis = remat_attribute_int("axis", 0);
     const char *name = d->r.from->values[v.i].name;
-    remat_value parts[] = {remat_build(&d->b, REMAT_OP_slice, &d->r.values[v.i], 1, box, 3, NULL),
-                           d->part};
+    remat_value rows[] = {remat_build(&d->b, REMAT_OP_slice, &d->r.values[v.i], 1, box, 3, NULL),
+                          d->place};
     d->b.name = suffixed(d, name, "part");
-    d->r.values[v.i] = remat_build(&d->b, REMAT_OP_concat, parts, 2, &axis, 1, NULL);
+    d->r.values[v.i] = remat_build(&d->b, REMAT_OP_concat, rows, 2, &axis, 1, NULL);
 }
 
 /* The input that a random state has its first words of. */
@@ -145,14 +145,14 @@ static remat_status divide_inputs(struct batch_divider *d)
 
 /* --- after a node --- */
 
-/* A part's share of the average. */
-static remat_value scale(struct batch_divider *d, remat_value part)
+/* A microbatch's share of the average. */
+static remat_value scale(struct batch_divider *d, remat_value one)
 {
     struct remat_builder *b = &d->b;
     if (d->scaled)
-        return part;
-    part = remat_build_cast(b, part, REMAT_F32);
-    return remat_build2(b, REMAT_OP_mul, part, remat_build_constant(b, 1.0 / (double)d->parts));
+        return one;
+    one = remat_build_cast(b, one, REMAT_F32);
+    return remat_build2(b, REMAT_OP_mul, one, remat_build_constant(b, 1.0 / (double)d->all));
 }
 
 static remat_value assign(struct batch_divider *d, remat_value state, remat_value value,
@@ -167,15 +167,15 @@ static remat_value assign(struct batch_divider *d, remat_value state, remat_valu
 }
 
 /* The sum over the microbatches, in a state. */
-static remat_value accumulate(struct batch_divider *d, remat_value state, remat_value part,
+static remat_value accumulate(struct batch_divider *d, remat_value state, remat_value one,
                               const char *name)
 {
     struct remat_builder *b = &d->b;
     remat_value first = d->first;
     if (d->r.to->values[state.i].shape.rank == 0)
         first = remat_build_reshape(b, first, NULL, 0);
-    remat_value sum = remat_build2(b, REMAT_OP_add, state, part);
-    return assign(d, state, remat_build3(b, REMAT_OP_select, first, part, sum), name);
+    remat_value sum = remat_build2(b, REMAT_OP_add, state, one);
+    return assign(d, state, remat_build3(b, REMAT_OP_select, first, one, sum), name);
 }
 
 /* Adds the rows of [ranks, ..], each in `shape`, in their order. */
@@ -194,12 +194,12 @@ static remat_value add_rows(struct batch_divider *d, remat_value rows,
 }
 
 /* Over the ranks, of one element. */
-static remat_value average_output(struct batch_divider *d, remat_value part,
+static remat_value average_output(struct batch_divider *d, remat_value own,
                                   const struct remat_shape *shape)
 {
     const struct remat_shape all = {1, {d->ranks}};
-    part = remat_build_reshape(&d->b, part, (int64_t[]){1}, 1);
-    return add_rows(d, remat_build_gather(&d->b, "dp", part, &all), shape);
+    own = remat_build_reshape(&d->b, own, (int64_t[]){1}, 1);
+    return add_rows(d, remat_build_gather(&d->b, "dp", own, &all), shape);
 }
 
 /* The sums of a tensor's parts [ranks, c], in pieces [ranks, rows]: what one of them receives is no
@@ -222,25 +222,25 @@ static remat_value add_pieces(struct batch_divider *d, remat_value parts, int64_
 }
 
 /* This rank's part of the sum over the ranks. */
-static remat_value add_parts(struct batch_divider *d, remat_value part, int64_t elements)
+static remat_value add_parts(struct batch_divider *d, remat_value own, int64_t elements)
 {
     const struct remat_shape share = {1, {(elements - 1) / d->ranks + 1}};
     uint64_t limit_bytes =
         d->settings->exchange_bytes ? d->settings->exchange_bytes : REMAT_EXCHANGE_BYTES;
-    uint64_t bytes = remat_dtype_bytes(d->r.to->values[part.i].dtype) * (uint64_t)elements;
+    uint64_t bytes = remat_dtype_bytes(d->r.to->values[own.i].dtype) * (uint64_t)elements;
     uint64_t pieces = (bytes - 1) / limit_bytes + 1;
     pieces = pieces < PIECES_MAX ? pieces : PIECES_MAX;
     if (pieces > 1 && elements % d->ranks == 0 && share.dims[0] >= (int64_t)pieces)
-        return add_pieces(d, part, share.dims[0], (share.dims[0] - 1) / (int64_t)pieces + 1);
-    return add_rows(d, remat_build_exchange(&d->b, "dp", part), &share);
+        return add_pieces(d, own, share.dims[0], (share.dims[0] - 1) / (int64_t)pieces + 1);
+    return add_rows(d, remat_build_exchange(&d->b, "dp", own), &share);
 }
 
-static remat_value average_gradient(struct batch_divider *d, remat_value part,
+static remat_value average_gradient(struct batch_divider *d, remat_value own,
                                     const struct remat_value_info *of)
 {
     int64_t elements = remat_shape_elements(&of->shape);
-    part = remat_build_reshape(&d->b, part, &elements, 1);
-    remat_value sum = add_parts(d, part, elements);
+    own = remat_build_reshape(&d->b, own, &elements, 1);
+    remat_value sum = add_parts(d, own, elements);
     const struct remat_rank_part *block =
         d->settings->zero ? remat_make_block(&d->b, "dp", of) : NULL;
     if (block) {
@@ -258,26 +258,26 @@ static remat_value add_state(struct batch_divider *d, const struct remat_value_i
 }
 
 /* With several ranks accumulators are a rank's own, and only the average has name and role. */
-static remat_value average_microbatches(struct batch_divider *d, remat_value part,
+static remat_value average_microbatches(struct batch_divider *d, remat_value one,
                                         const struct remat_value_info *of)
 {
     const char *name = d->ranks > 1 ? suffixed(d, of->name, "local") : of->name;
     uint8_t role = d->ranks > 1 ? REMAT_ROLE_STEP_STATE : of->role;
     remat_value state = add_state(d, of, name, role);
     d->r.to->values[state.i].part = of->part;
-    part = scale(d, part);
+    one = scale(d, one);
     d->scaled = true;
-    return accumulate(d, state, part, name);
+    return accumulate(d, state, one, name);
 }
 
 /* After the last microbatch. */
-static remat_value average_ranks(struct batch_divider *d, remat_value part,
+static remat_value average_ranks(struct batch_divider *d, remat_value own,
                                  const struct remat_value_info *of)
 {
     if (of->role == REMAT_ROLE_GRADIENT || d->microbatches > 1)
         d->b.phase = REMAT_PHASE_OPTIMIZER;
-    remat_value mean = of->role == REMAT_ROLE_GRADIENT ? average_gradient(d, part, of)
-                                                       : average_output(d, part, &of->shape);
+    remat_value mean = of->role == REMAT_ROLE_GRADIENT ? average_gradient(d, own, of)
+                                                       : average_output(d, own, &of->shape);
     if (of->role != REMAT_ROLE_GRADIENT && d->microbatches > 1)
         return assign(d, add_state(d, of, of->name, of->role), mean, of->name);
     d->r.to->values[mean.i].name = of->name;
@@ -293,12 +293,12 @@ static bool divides_accumulator(struct batch_divider *d, const struct remat_valu
 }
 
 /* This rank's part: over the ranks in each microbatch, then over the microbatches. */
-static remat_value average_part(struct batch_divider *d, remat_value part,
+static remat_value average_part(struct batch_divider *d, remat_value own,
                                 const struct remat_value_info *of)
 {
     struct remat_graph *to = d->r.to;
     d->b.phase = REMAT_PHASE_OPTIMIZER;
-    remat_value sum = average_gradient(d, part, of);
+    remat_value sum = average_gradient(d, own, of);
     struct remat_value_info block = to->values[sum.i];
     remat_value state = add_state(d, &block, of->name, of->role);
     remat_value next = accumulate(d, state, sum, of->name);
@@ -394,13 +394,13 @@ REMAT_PASS(microbatches)
                               .microbatches =
                                   settings->microbatches > 1 ? settings->microbatches : 1,
                               .ranks = remat_mesh_size(&graph->mesh, "dp")};
-    d.parts = d.microbatches * d.ranks;
-    if (d.parts < 2 || graph->node_count == 0)
+    d.all = d.microbatches * d.ranks;
+    if (d.all < 2 || graph->node_count == 0)
         return remat_pass_nothing(graph, out);
     d.r = remat_rebuild_begin(arena, graph, 2);
     d.b = (struct remat_builder){.arena = arena, .graph = d.r.to, .phase = REMAT_PHASE_FORWARD};
     REMAT_CHECK(find_averaged(&d));
-    add_part(&d);
+    add_place(&d);
     REMAT_CHECK(divide_inputs(&d));
     divide_nodes(&d);
     if (d.microbatches == 1)

@@ -66,8 +66,8 @@ REMAT_PASS(tensor_parallel);
 
 /* Turns a graph over the batch of one microbatch into the graph of any microbatch on any rank;
  * no-op unless settings->microbatches or axis "dp" of graph->mesh is more than 1. Batched inputs
- * take the whole batch, of which nodes read part number "microbatch" (state i32 [1], which the
- * session writes). Random numbers depend on the part's place in the whole batch. Every gradient
+ * take the whole batch, of which nodes read the rows of number "microbatch" (state i32 [1], which
+ * the session writes). Random numbers depend on their place in the whole batch. Every gradient
  * "P.grad" is averaged over the microbatches in an f32 accumulator of that name (graph input of
  * role GRADIENT), every output in a tensor of its name (role OUTPUT): the first microbatch sets
  * them, the others add to them. The graph has updates in place of outputs. With settings->zero a

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Policy + pins -> decision.
  *
- * A policy divides the forward nodes into groups that are replayed on their own: k layers, or one
- * module of one layer. The values of a group are recomputed, except those that nodes outside it
+ * A policy divides the forward nodes into units that are replayed on their own: k layers, or one
+ * module of one layer. The values of a unit are recomputed, except those that nodes outside it
  * read. */
 
 #include "analysis.h"
@@ -14,7 +14,7 @@
 
 #include <assert.h>
 
-REMAT_INDEX(group_id);
+REMAT_INDEX(unit_id);
 
 struct remat_policy_facts {
     const struct remat_graph *graph;
@@ -49,36 +49,36 @@ struct decider {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_policy *policy;
-    group_id *group; /* by scope; none: the policy recomputes nothing there */
-    bool *discard;   /* by scope: the outputs of the group are recomputed as well */
-    bool *outside;   /* by root: read by a forward or loss node of another group */
+    unit_id *unit; /* by scope; none: the policy recomputes nothing there */
+    bool *discard; /* by scope: the outputs of the unit are recomputed as well */
+    bool *outside; /* by root: read by a forward or loss node of another unit */
 };
 
-/* --- groups --- */
+/* --- units --- */
 
-static void find_groups(struct decider *d)
+static void find_units(struct decider *d)
 {
     const struct remat_policy *policy = d->policy;
     const struct remat_layer_numbers *layers = &d->shared->layers;
     bool all = policy->stacks == REMAT_STACKS_TOGETHER;
     uint32_t mask = policy->modules ? remat_module_mask(policy->modules) : 0;
-    REMAT_NEW(d->arena, d->group, d->graph->scope_count);
+    REMAT_NEW(d->arena, d->unit, d->graph->scope_count);
     REMAT_NEW(d->arena, d->discard, d->graph->scope_count);
     for (uint32_t s = 0; s < d->graph->scope_count; s++) {
         const struct remat_scope *scope = &d->graph->scopes[s];
         uint32_t number = all ? layers->number[s] : (uint32_t)scope->layer;
-        d->group[s].i = REMAT_NONE;
+        d->unit[s].i = REMAT_NONE;
         if (scope->layer < 0 || number >= policy->layer_count || !policy->recomputed[number])
             continue;
-        group_id layer = {layers->stack[s].i * policy->layer_count + number / policy->group};
+        unit_id layer = {layers->stack[s].i * policy->layer_count + number / policy->unit_layers};
         if (policy->granularity != REMAT_POLICY_SELECTIVE) {
-            d->group[s] = layer;
+            d->unit[s] = layer;
             continue;
         }
         uint32_t modules = mask & remat_modules_of(scope);
         if (modules) {
             uint32_t first = (uint32_t)__builtin_ctz(modules);
-            d->group[s].i = layer.i * REMAT_MODULE_COUNT + first;
+            d->unit[s].i = layer.i * REMAT_MODULE_COUNT + first;
             d->discard[s] = remat_modules[first].discards_output;
         }
     }
@@ -89,7 +89,7 @@ static void find_outside(struct decider *d)
     REMAT_NEW(d->arena, d->outside, d->graph->value_count);
     for (uint32_t c = 0; c < d->shared->edge_count; c++) {
         const struct scope_edge *edge = &d->shared->edges[c];
-        if (d->group[edge->from.i].i != d->group[edge->to.i].i)
+        if (d->unit[edge->from.i].i != d->unit[edge->to.i].i)
             d->outside[edge->root.i] = true;
     }
 }
@@ -103,33 +103,33 @@ static void act(struct remat_decision *out, remat_value v, uint8_t action, const
         out->reasons[v.i] = reason;
 }
 
-static void recompute_groups(struct decider *d, struct remat_decision *out)
+static void recompute_units(struct decider *d, struct remat_decision *out)
 {
     for (uint32_t k = 0; k < d->shared->made_count; k++) {
         const struct made *made = &d->shared->made[k];
         uint32_t v = made->value.i, s = made->scope.i;
-        if (remat_is_none(d->group[s].i))
+        if (remat_is_none(d->unit[s].i))
             continue;
         bool kept = made->kept || (d->outside[v] && !d->discard[s]);
         act(out, made->value, kept ? REMAT_ACTION_SAVE : REMAT_ACTION_RECOMPUTE, "policy");
     }
 }
 
-/* --- inputs of groups, kept by kernels --- */
+/* --- inputs of units, kept by kernels --- */
 
-/* Each input that only one group reads. */
+/* Each input that only one unit reads. */
 static void keep_inputs(struct decider *d, struct remat_decision *out)
 {
     const struct remat_facts *facts = &d->shared->facts;
     const bool *may = d->shared->legal[d->policy->inputs];
-    struct readers {   /* of a value: groups other than its own */
-        bool any;      /* there is one */
-        group_id only; /* none: no group, or several */
+    struct readers {  /* of a value: units other than its own */
+        bool any;     /* there is one */
+        unit_id only; /* none: no unit, or several */
     } * readers;
     REMAT_NEW(d->arena, readers, d->graph->value_count);
     for (uint32_t c = 0; c < d->shared->edge_count; c++) {
         const struct scope_edge *edge = &d->shared->edges[c];
-        group_id from = d->group[edge->from.i], to = d->group[edge->to.i];
+        unit_id from = d->unit[edge->from.i], to = d->unit[edge->to.i];
         if (edge->input && from.i == to.i)
             continue;
         struct readers *r = &readers[edge->root.i];
@@ -189,7 +189,7 @@ static void find_saved_instances(struct decider *d, bool *saved_instance)
     mark_listed_ops(d->policy->save_ops, saved_op);
     for (uint32_t k = 0; k < d->shared->forward_count; k++) {
         const struct remat_node_info *node = d->shared->forward[k];
-        group_id layer = d->group[node->scope.i];
+        unit_id layer = d->unit[node->scope.i];
         uint32_t instance = instance_of(d->graph, node);
         if (node->phase != REMAT_PHASE_FORWARD || remat_is_none(layer.i) || seen[instance])
             continue;
@@ -460,9 +460,9 @@ void remat_policy_decide(const struct remat_policy_facts *shared, struct remat_a
     if (notes)
         REMAT_NEW(arena, out->reasons, out->value_count);
     if (policy->granularity != REMAT_POLICY_NONE) {
-        find_groups(&d);
+        find_units(&d);
         find_outside(&d);
-        recompute_groups(&d, out);
+        recompute_units(&d, out);
     }
     if (policy->granularity == REMAT_POLICY_OPS)
         save_op_outputs(&d, out);

@@ -26,7 +26,7 @@ enum {
 };
 
 static const struct remat_policy none = {
-    .name = "none", .granularity = REMAT_POLICY_NONE, .group = 1};
+    .name = "none", .granularity = REMAT_POLICY_NONE, .unit_layers = 1};
 
 /* Of a graph. */
 struct layers {
@@ -73,7 +73,7 @@ static struct remat_policy create(struct remat_arena *arena, const struct layers
                                   const struct remat_policy_settings *s)
 {
     struct remat_policy policy = {.granularity = REMAT_POLICY_LAYERS,
-                                  .group = 1,
+                                  .unit_layers = 1,
                                   .layer_count = all->most,
                                   .stacks = all->one_stack ? REMAT_STACKS_ONE : REMAT_STACKS_APART};
     uint32_t layers = s->has_recompute_num_layers ? (uint32_t)s->recompute_num_layers : 1;
@@ -94,7 +94,7 @@ static struct remat_policy create(struct remat_arena *arena, const struct layers
         policy.family = REMAT_POLICIES_BLOCK;
         policy.name = REMAT_FORMAT(arena, "block %u", first);
     } else if (remat_setting_is(s->recompute_method, "uniform")) {
-        policy.group = layers;
+        policy.unit_layers = layers;
         policy.family = REMAT_POLICIES_UNIFORM;
         policy.name = REMAT_FORMAT(arena, "uniform %u", layers);
     } else if (s->enable_activation_checkpointing || remat_setting_is(s->ac_mode, "full")) {
@@ -154,7 +154,7 @@ static const char *layers_flags(struct remat_arena *arena, const struct remat_po
         return NULL;
     return REMAT_FORMAT(
         arena, "--recompute-granularity full --recompute-method %s --recompute-num-layers %u%s",
-        all ? "uniform" : "block", all ? policy->group : first,
+        all ? "uniform" : "block", all ? policy->unit_layers : first,
         policy->inputs == REMAT_ACTION_PART ? " --distribute-saved-activations" : "");
 }
 
@@ -185,7 +185,7 @@ static const char *megatron_flags(struct remat_arena *arena, const struct remat_
 
 static bool each_alone(const struct remat_policy *policy)
 {
-    return policy->granularity == REMAT_POLICY_LAYERS && policy->group == 1 &&
+    return policy->granularity == REMAT_POLICY_LAYERS && policy->unit_layers == 1 &&
            policy->inputs == REMAT_ACTION_SAVE;
 }
 
@@ -301,11 +301,11 @@ static uint32_t most_policies(const struct remat_graph *graph)
     return NODES_MOST / (graph->node_count + 1) + MOST_MIN;
 }
 
-/* Of numbers of layers in a group: each one up to half as many as `most`, then at distances that
+/* Of numbers of layers in a unit: each one up to half as many as `most`, then at distances that
  * grow so that as many again reach 99,999, the most that scopes can tell. */
-static uint32_t next_group(uint32_t group, uint32_t most)
+static uint32_t next_unit(uint32_t unit, uint32_t most)
 {
-    return group + 1 + (group > most / 2 ? (group - most / 2) * 16 / most : 0);
+    return unit + 1 + (unit > most / 2 ? (unit - most / 2) * 16 / most : 0);
 }
 
 /* Lists of the layers' ops, by bits. */
@@ -416,16 +416,16 @@ void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *
         for (uint32_t k = 1; k < layers; k += 1 + layers / most)
             ADD(.recompute_method = "block", .has_recompute_num_layers = true,
                 .recompute_num_layers = k, .distribute_saved_activations = way == 1);
-        for (uint32_t k = way == 1 ? 1 : 2; k <= layers; k = next_group(k, most))
+        for (uint32_t k = way == 1 ? 1 : 2; k <= layers; k = next_unit(k, most))
             ADD(.recompute_method = "uniform", .has_recompute_num_layers = true,
                 .recompute_num_layers = k, .distribute_saved_activations = way == 1);
     }
     begin = (uint32_t)out->count;
-    for (uint32_t k = 2; k <= layers; k = next_group(k, most))
+    for (uint32_t k = 2; k <= layers; k = next_unit(k, most))
         ADD(.ac_option = REMAT_FORMAT(arena, "%u", k));
     reverse(out, begin);
     begin = (uint32_t)out->count;
-    for (uint32_t n = 2; n < all.all + !all.one_stack; n = next_group(n, most)) /* L: block 1 */
+    for (uint32_t n = 2; n < all.all + !all.one_stack; n = next_unit(n, most)) /* L: block 1 */
         ADD(.gradient_checkpointing_kwargs = REMAT_FORMAT(arena, "every_n_layers=%u", n));
     reverse(out, begin);
     ADD(.ac_mode = "full");

@@ -39,11 +39,11 @@ enum remat_stacks_counted { REMAT_STACKS_APART, REMAT_STACKS_TOGETHER, REMAT_STA
 struct remat_policy {
     const char *name; /* printable: "none", "selective core_attn", "block 3", "save attention" */
     enum remat_granularity granularity;
-    uint32_t group;       /* LAYERS: number of layers replayed together (uniform), else 1 */
+    uint32_t unit_layers; /* LAYERS: number of layers replayed together (uniform), else 1 */
     uint32_t layer_count; /* of `recomputed`; 0: none */
     uint8_t *recomputed;  /* by layer: nonzero when the policy recomputes something in it */
     enum remat_stacks_counted stacks;
-    uint8_t inputs;       /* LAYERS: the action of how what a group is recomputed from is kept */
+    uint8_t inputs;       /* LAYERS: the action of how what a unit is recomputed from is kept */
     const char *modules;  /* SELECTIVE: comma-separated */
     const char *save_ops; /* OPS: NULL for the default rule */
     enum remat_policy_family family;

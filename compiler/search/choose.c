@@ -45,7 +45,7 @@ static bool find_manual(struct remat_search *s, const struct remat_proposals *po
 }
 
 /* After a search that was ended with nothing found, and without asking the clock: everything saved,
- * full recomputation, the ends of the first path and of the smallest grouped one, and the smallest
+ * full recomputation, the ends of the first path and of the smallest one of units, and the smallest
  * two-level decision. */
 static remat_status rescue(struct remat_search *s, const struct remat_proposals *policies,
                            struct remat_proposal *out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decisions come from two hulls of the problem (closure.h). One saves every value that one layer
  * writes and another reads, so that a layer is recomputed from its input. The other leaves such
- * values free, and its paths save those that are inputs of groups of layers. Bounds come from the
+ * values free, and its paths save those that are inputs of units of layers. Bounds come from the
  * same problem at several program points. */
 #include "planner.h"
 
@@ -9,25 +9,25 @@
 #include <stdlib.h>
 
 enum {
-    FIXED_MAX = 1,           /* further paths leave so many of the last layers as they are */
-    NODES_NEAR = 1000000,    /* graph nodes times decisions near corners */
-    NODES_GROUPED = 4000000, /* graph nodes times sizes of groups that grow by one layer */
+    FIXED_MAX = 1,            /* further paths leave so many of the last layers as they are */
+    NODES_NEAR = 1000000,     /* graph nodes times decisions near corners */
+    NODES_IN_UNITS = 4000000, /* graph nodes times sizes of units that grow by one layer */
 };
 
-/* The first step of the grouped hull that drops a value between layers. */
-static uint32_t find_first_grouped(const struct remat_planner *p, struct remat_arena *arena,
-                                   const bool *between)
+/* The first step of the hull of units that drops a value between layers. */
+static uint32_t find_first_of_units(const struct remat_planner *p, struct remat_arena *arena,
+                                    const bool *between)
 {
-    const struct remat_border_choice *points = p->grouped.hull.points;
-    const struct remat_path_step *steps = p->grouped.steps;
+    const struct remat_border_choice *points = p->units.hull.points;
+    const struct remat_path_step *steps = p->units.steps;
     uint32_t step = 0, *first; /* by layer: the last corner at which it drops none */
     REMAT_NEW(arena, first, p->model.layer_count);
     memset(first, 0xff, p->model.layer_count * sizeof *first);
-    for (uint32_t c = p->grouped.hull.count; c-- > 1;)
+    for (uint32_t c = p->units.hull.count; c-- > 1;)
         for (uint32_t i = 0; i < p->model.item_count; i++)
             if (between[i] && points[c - 1].keep[i] && !points[c].keep[i])
                 first[p->model.item_layer[i].i] = c - 1;
-    while (step < p->grouped.count &&
+    while (step < p->units.count &&
            (remat_is_none(steps[step].layer.i) || first[steps[step].layer.i] != steps[step].corner))
         step++;
     return step;
@@ -89,7 +89,7 @@ static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
     REMAT_NEW(arena, kept, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
         kept[i] = p->model.item_reach[i] >= REMAT_REACH_OUTSIDE;
-    p->grouped = find_steps(p, arena, kept);
+    p->units = find_steps(p, arena, kept);
     for (uint32_t i = 0; i < p->model.item_count; i++)
         kept[i] |= p->model.item_reach[i] >= REMAT_REACH_LAYERS;
     p->single = find_steps(p, arena, kept);
@@ -102,8 +102,8 @@ static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
         p->head_kept = find_steps(p, arena, kept);
 }
 
-/* Live peak of the groups that a path ends with. */
-static uint64_t group_bytes(const struct remat_planner *p, remat_path_id path)
+/* Live peak of the units that a path ends with. */
+static uint64_t unit_bytes(const struct remat_planner *p, remat_path_id path)
 {
     struct remat_decision decision;
     struct remat_arena *scratch = remat_scratch_open(p->evaluator->scratch->ctx);
@@ -113,20 +113,20 @@ static uint64_t group_bytes(const struct remat_planner *p, remat_path_id path)
     return bytes;
 }
 
-/* The larger the groups, the more is recomputed at once, and the less is saved between them. The
+/* The larger the units, the more is recomputed at once, and the less is saved between them. The
  * first size that ends no smaller than the one before it is the last to be tried: on the way to its
  * end there may still be smaller decisions. */
 static void find_paths(struct remat_planner *p, struct remat_arena *arena)
 {
     uint64_t least_bytes = UINT64_MAX, bytes = 0;
-    uint32_t all = NODES_GROUPED / (p->graph->node_count + 1) + 4;
+    uint32_t all = NODES_IN_UNITS / (p->graph->node_count + 1) + 4;
     bool *between;
     struct remat_path path = {.steps = &p->single,
                               .item_count = p->model.item_count,
                               .item_layer = p->model.item_layer,
                               .layer_count = p->model.layer_count,
                               .item_far = find_far(p, arena),
-                              .group = 1};
+                              .unit_layers = 1};
     uint32_t fixed_count = 1 + (p->model.layer_count > FIXED_MAX ? FIXED_MAX : 0);
     REMAT_NEW(arena, between, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++) {
@@ -142,17 +142,18 @@ static void find_paths(struct remat_planner *p, struct remat_arena *arena)
     if (p->head_kept.hull.count > 0)
         p->paths[p->path_count++] = path;
     p->single_count = p->path_count;
-    path.steps = &p->grouped;
-    path.first = find_first_grouped(p, arena, between);
+    path.steps = &p->units;
+    path.first = find_first_of_units(p, arena, between);
     p->tried_count = p->path_count;
-    for (path.group = 2; path.first < p->grouped.count && path.group <= p->model.layer_count;
-         path.group += 1 + path.group / all) {
+    for (path.unit_layers = 2;
+         path.first < p->units.count && path.unit_layers <= p->model.layer_count;
+         path.unit_layers += 1 + path.unit_layers / all) {
         p->paths[p->path_count++] = path;
         if (bytes >= least_bytes)
             continue;
         least_bytes = bytes ? bytes : least_bytes;
         remat_path_id last = {p->tried_count++};
-        bytes = group_bytes(p, last);
+        bytes = unit_bytes(p, last);
         p->smallest_path = bytes < least_bytes ? last : p->smallest_path;
     }
 }
@@ -170,7 +171,7 @@ static void find_free(struct remat_planner *p, struct remat_arena *arena)
 
 static void find_near(struct remat_planner *p, struct remat_arena *arena)
 {
-    const struct remat_border_hull *hulls[] = {&p->single.hull, &p->grouped.hull};
+    const struct remat_border_hull *hulls[] = {&p->single.hull, &p->units.hull};
     uint32_t count = hulls[0]->count + hulls[1]->count, next = 0;
     uint8_t *starts;
     uint32_t *actions; /* by free item: bits */
@@ -260,7 +261,7 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
     return p;
 }
 
-/* In a layer recomputed twice every value is, except the outputs of groups, which stay in memory
+/* In a layer recomputed twice every value is, except the outputs of units, which stay in memory
  * from the first round on. */
 static void recompute_twice(const struct remat_planner *p, const struct remat_path *path,
                             const bool *twice, struct remat_decision *out)
@@ -272,7 +273,7 @@ static void recompute_twice(const struct remat_planner *p, const struct remat_pa
             continue;
         remat_layer layer = p->model.layer_of_node[node.i];
         if (!remat_is_none(layer.i) && twice[layer.i])
-            out->actions[v.i] = !remat_is_none(item.i) && remat_path_ends_group(path, item)
+            out->actions[v.i] = !remat_is_none(item.i) && remat_path_ends_unit(path, item)
                                     ? REMAT_ACTION_RECOMPUTE
                                     : REMAT_ACTION_TWICE;
     }

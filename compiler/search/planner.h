@@ -13,12 +13,12 @@
 struct remat_planner {
     /* Paths of decisions that get smaller and, from corner to corner, slower; they depend on no
      * budget. The single paths, which come first, recompute each layer from its own input. The
-     * others recompute groups of 2 layers, of 3 and so on from one input each, and begin where the
+     * others recompute units of 2 layers, of 3 and so on from one input each, and begin where the
      * first layer's input is no longer saved. A path ends with two-level decisions, which recompute
-     * the inputs of groups too, one after the other. */
+     * the inputs of units too, one after the other. */
     uint32_t path_count, single_count;
     uint32_t tried_count;        /* paths from here on end with decisions that need more */
-    remat_path_id smallest_path; /* the grouped path that ends smallest; 0: there is none */
+    remat_path_id smallest_path; /* the path of units that ends smallest; 0: there is none */
     struct remat_path *paths;
     /* Further decisions, by free items and in no order: the corners of the hulls; in small graphs
      * also those that differ from a corner in few values, up to every decision there is. */
@@ -28,7 +28,7 @@ struct remat_planner {
     const struct remat_graph *graph;
     struct remat_evaluator *evaluator;
     struct remat_model model; /* with the pins */
-    struct remat_path_steps single, grouped;
+    struct remat_path_steps single, units;
     struct remat_path_steps head_kept; /* with the gathered parameters of the head saved; without
                                        corners where there are none */
     uint32_t free_count;

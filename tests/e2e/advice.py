@@ -173,9 +173,9 @@ def main():
     device["capacity_bytes"] = int(alone * 1.1)
     write_json("small.json", device)
     look(DEEP, (*target, str(alone - 100000)), "--budget 100%", "--moments bf16", refused=True)
-    # One group of all layers.
+    # One unit of all layers.
     _, text = look(TALL, (*reserve, *UNIFORM, "6"), "--recompute-num-layers 1")
-    assert re.search("one group of all layers, recomputed together, saves [0-9.]+ % of the [0-9.]+ MB that", text), text
+    assert re.search("one unit of all layers, recomputed together, saves [0-9.]+ % of the [0-9.]+ MB that", text), text
     look((*TALL, "--layers", "80"), (*reserve, *UNIFORM, "80"), "--recompute-num-layers 1")  # of any number of commands
     look(TALL, (*reserve, *UNIFORM, "3"))
     look(TALL, (*reserve, *UNIFORM, "3", "--mesh", "tp=2", "--distribute-saved-activations"))

@@ -67,8 +67,8 @@ def check_sums():
 
     def next_loss(plan, folder):
         done = tool.must("run", plan, "--text", text, "-j", "1", "--steps", "7", "--resume", folder)
-        said = f"in {parts[plan]} parts (ranks along dp times microbatches), the checkpoint's run in {parts[folder]}: from here on"
-        assert (said in done.stderr) == ("parts" in done.stderr) == (parts[plan] != parts[folder]), (plan, folder, done.stderr)
+        said = f"in {parts[plan]} microbatches (of all ranks along dp), the checkpoint's run in {parts[folder]}: from here on"
+        assert (said in done.stderr) == ("microbatches" in done.stderr) == (parts[plan] != parts[folder]), (plan, folder, done.stderr)
         return float(steps_of(done.stdout)[0].split()[3])
 
     for folder in ["s", "w"]:
@@ -78,7 +78,7 @@ def check_sums():
 
 
 def check_chosen():
-    """A plan whose parts of the batch were chosen goes on only with a run of as many: the refusal has what to type."""
+    """A plan whose number of microbatches was chosen goes on only with a run of as many: the refusal has what to type."""
     budget = ["--budget", "4GB"]
 
     def resume(*options):
@@ -90,18 +90,18 @@ def check_chosen():
                                          (["--ranks", "2"], ["--mesh", "tp=2"], 1, "--mesh tp=2 --microbatches 2"),
                                          (["--ranks", "4"], ["--mesh", "dp=4"], 4, None)):
         done = resume(*asked, *given, *budget)
-        begin = (f"w/step-0000000006.safetensors: the plan has a step's batch in {parts} parts (ranks along dp times microbatches), "
+        begin = (f"w/step-0000000006.safetensors: the plan has a step's batch in {parts} microbatches (of all ranks along dp), "
                  f"which {' '.join(asked)} chose, the checkpoint's run in 2: remat-compile ... ")
         said = command or "with a --mesh whose dp divides 2, and --microbatches"
         assert done.returncode == 2 and f"{begin}{said} makes the plan to continue with; with --microbatches 1 typed" in done.stderr, done
         if asked != ["--microbatches", "auto"]:
             continue
         done = resume(*command.split(), *budget)
-        assert done.returncode == 0 and "parts" not in done.stderr, done
+        assert done.returncode == 0 and "microbatches" not in done.stderr, done
         done = resume("--microbatches", "1", *given, *budget)
-        assert done.returncode == 0 and f"in {parts} parts (ranks along dp times microbatches), the checkpoint's run in 2: from" in done.stderr, done
+        assert done.returncode == 0 and f"in {parts} microbatches (of all ranks along dp), the checkpoint's run in 2: from" in done.stderr, done
     done = resume("--microbatches", "auto", "--mesh", "dp=2", *budget)
-    assert done.returncode == 0 and "parts" not in done.stderr, done
+    assert done.returncode == 0 and "microbatches" not in done.stderr, done
     for bindings, said in (("batch=auto:8..8", "batch is 8, of the checkpoint's run 4: remat-compile ... --bind batch=4"),
                            ("batch=4,seq=32", "sequence is 32, of the checkpoint's run 128: remat-compile ... --bind seq=128")):
         done = resume("--bind", bindings, *budget)

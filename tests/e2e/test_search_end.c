@@ -152,12 +152,12 @@ static void test_two_level(remat_context *ctx, const struct remat_graph *graph)
     remat_arena_release(&arena);
 }
 
-/* In the bytes of seven groups of seven layers a search that is ended at once finds groups, for
+/* In the bytes of seven units of seven layers a search that is ended at once finds units, for
  * which no value is recomputed twice. */
-static void test_groups(remat_context *ctx, const struct remat_graph *graph)
+static void test_units(remat_context *ctx, const struct remat_graph *graph)
 {
     struct remat_arena arena;
-    struct remat_program *single, *groups, *ended;
+    struct remat_program *single, *units, *ended;
     struct watch watch = {.end = 0};
     struct remat_compile_settings settings = {.search.policy = {.recompute_granularity = "full",
                                                                 .recompute_method = "uniform",
@@ -167,11 +167,11 @@ static void test_groups(remat_context *ctx, const struct remat_graph *graph)
     MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &single));
     settings.search.policy.recompute_num_layers = 7;
-    MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &groups));
-    CHECK(groups->arena_bytes < single->arena_bytes, "groups are no smaller");
+    MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &units));
+    CHECK(units->arena_bytes < single->arena_bytes, "units are no smaller");
     settings.search.policy = (struct remat_policy_settings){0};
     settings.search.has_budget = true;
-    settings.search.budget_bytes = groups->reserve_bytes + groups->arena_bytes;
+    settings.search.budget_bytes = units->reserve_bytes + units->arena_bytes;
     settings.search.is_over = is_over;
     settings.search.is_over_user = &watch;
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &ended));
@@ -239,7 +239,7 @@ int main(void)
     test_two_level(ctx, graph);
     graph = harness_model(ctx, &arena, "mlp-tiny",
                           (struct remat_model_settings){.layers = 49, .batch = 32, .seq = 64});
-    test_groups(ctx, graph);
+    test_units(ctx, graph);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
     return check_exit();

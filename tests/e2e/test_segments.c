@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The segment rule of docs/policies.md on plans: what a group of layers recomputes it computes from
- * values outside the group, and these are saved, nothing else, each once. In the encoder-decoder:
+/* The segment rule of docs/policies.md on plans: what a unit of layers recomputes it computes from
+ * values outside the unit, and these are saved, nothing else, each once. In the encoder-decoder:
  * a recomputed decoder layer saves its input, all of them together the encoder's output. */
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 struct rule {
     const char *name;
     struct remat_policy_settings settings;
-    int32_t group, first, every; /* layers replayed together; the policy takes layers below `first`
+    int32_t unit, first, every; /* layers replayed together; the policy takes layers below `first`
                                     whose number from 1 divides by `every` */
 };
 #define MEGATRON(method, number)                                                                   \
@@ -45,31 +45,31 @@ static bool is_replayed(const struct plan *plan, int32_t layer)
     return layer >= 0 && layer < plan->rule->first && (layer + 1) % plan->rule->every == 0;
 }
 
-/* Whether two scopes belong to one group that the policy replays. */
-static bool same_group(const struct plan *plan, const char *a, int32_t a_layer, const char *b,
-                       int32_t b_layer)
+/* Whether two scopes belong to one unit that the policy replays. */
+static bool same_unit(const struct plan *plan, const char *a, int32_t a_layer, const char *b,
+                      int32_t b_layer)
 {
     size_t length = stack_length(a);
     return is_replayed(plan, a_layer) && is_replayed(plan, b_layer) &&
-           a_layer / plan->rule->group == b_layer / plan->rule->group &&
-           length == stack_length(b) && memcmp(a, b, length) == 0;
+           a_layer / plan->rule->unit == b_layer / plan->rule->unit && length == stack_length(b) &&
+           memcmp(a, b, length) == 0;
 }
 
-/* A read in the backward pass. Marks what was stored and another group uses. Which group a command
+/* A read in the backward pass. Marks what was stored and another unit uses. Which unit a command
  * belongs to is certain of those that begin with a recomputation; others may be fused from the
  * gradients of two layers. */
 static void check_read(const struct plan *plan, const struct remat_command *command, uint32_t value,
                        bool *used)
 {
     const struct remat_program_value *v = &plan->program->values[value];
-    bool same = same_group(plan, command->scope, command->layer, v->scope, v->layer);
+    bool same = same_unit(plan, command->scope, command->layer, v->scope, v->layer);
     if (plan->program->buffers[v->buffer].persistent)
         return;
     if (command->instance > 0)
         CHECK(v->instance > 0 ? same : !same || v->phase != REMAT_PHASE_FORWARD,
               "%s: recomputing \"%s\" of layer %d reads \"%s\" of layer %d, %s", plan->name,
               command->name, command->layer, v->name, v->layer,
-              v->instance ? "recomputed in another group" : "saved in the same group");
+              v->instance ? "recomputed in another unit" : "saved in the same unit");
     if (v->instance == 0 && v->phase == REMAT_PHASE_FORWARD && !same)
         used[value] = true;
 }
@@ -84,7 +84,7 @@ static uint32_t check_stored(const struct plan *plan, const uint32_t *holder, co
             continue;
         const char *name = program->values[holder[b]].name;
         count++;
-        CHECK(used[holder[b]], "%s: \"%s\" is saved and no other group reads it", plan->name, name);
+        CHECK(used[holder[b]], "%s: \"%s\" is saved and no other unit reads it", plan->name, name);
         for (uint32_t other = 0; other < b; other++)
             CHECK(holder[other] == REMAT_NONE ||
                       strcmp(program->values[holder[other]].name, name) != 0,
@@ -153,12 +153,12 @@ static void test_model(remat_context *ctx, const char *preset, uint32_t stacks)
         bool *used = harness_array(ctx, &arena, program->value_count, sizeof *used);
         uint32_t count = check_plan(ctx, &arena, &plan, used);
         int32_t layers = (int32_t)program->layer_count;
-        uint32_t groups = 0;
+        uint32_t units = 0;
         for (int32_t l = 0; l < layers; l++)
-            groups += is_replayed(&plan, l) &&
-                      (l % rules[k].group == rules[k].group - 1 || l == layers - 1);
-        CHECK(count == stacks * groups, "%s: %u values saved in layers, %u groups", plan.name,
-              count, stacks * groups);
+            units += is_replayed(&plan, l) &&
+                     (l % rules[k].unit == rules[k].unit - 1 || l == layers - 1);
+        CHECK(count == stacks * units, "%s: %u values saved in layers, %u units", plan.name, count,
+              stacks * units);
         for (int32_t l = 0; k == 0 && stacks > 1 && l < layers; l++)
             check_decoder_layer(&plan, l, layers);
         printf("%s: %u values saved in layers\n", plan.name, count);

@@ -46,7 +46,7 @@ static void test_joint_refusal(remat_context *ctx)
     remat_arena_release(&arena);
 }
 
-/* With all layers in one group, what the first one gets is a shard, or made of one; no table of
+/* With all layers in one unit, what the first one gets is a shard, or made of one; no table of
  * positions, and not what an encoder hands on. */
 static void test_distributed(remat_context *ctx, const struct tensor_model *model)
 {

@@ -132,7 +132,7 @@ class Gpt2:
 
 
 def divided(ids, microbatches):
-    """ids as of feed.inputs, in equal parts of the batch."""
+    """ids as of feed.inputs, in equal microbatches."""
     parts = zip(*(value.chunk(microbatches) for value in ids.values()))
     return [dict(zip(ids, part)) for part in parts]
 

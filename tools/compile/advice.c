@@ -82,7 +82,7 @@ static uint64_t saved_by(const struct advising *a, row_set set)
             advice_rows[i].lower(&s, &d);
             if (total(&d) == whole)
                 return 0;
-        } else if (!advice_is_one_group(&a->s) || (set != 1u << i && !measured)) {
+        } else if (!advice_is_one_unit(&a->s) || (set != 1u << i && !measured)) {
             return 0;
         } else if (set == 1u << i) {
             return UINT64_MAX;
@@ -142,8 +142,8 @@ static remat_status try(const struct advising *a, row_set set, struct advice_fac
     return st;
 }
 
-/* How little one group of all layers is worth: what saving everything needs. */
-static remat_status compare_group(const struct advising *a, const char **out)
+/* How little one unit of all layers is worth: what saving everything needs. */
+static remat_status compare_unit(const struct advising *a, const char **out)
 {
     remat_status st = REMAT_OK;
     const struct situation *s = &a->s;
@@ -160,7 +160,7 @@ static remat_status compare_group(const struct advising *a, const char **out)
                                &all));
     double saved = 1 - (double)s->facts->needed_bytes / (double)all.needed_bytes;
     *out = remat_arena_format(a->arena,
-                              "; one group of all layers, recomputed together, saves %.1f %% of "
+                              "; one unit of all layers, recomputed together, saves %.1f %% of "
                               "the %s that saving everything needs",
                               100 * (saved > 0 ? saved : 0), cli_short(all.needed_bytes).text);
     st = *out ? REMAT_OK : REMAT_ERROR_MEMORY;
@@ -236,8 +236,8 @@ static remat_status advise_kind(struct advising *a, enum advice_kind kind)
         st = try(a, 1u << i, &with);
         if (st == REMAT_OK) {
             a->fits[kind] = true;
-            if (kind == GROUPS)
-                REMAT_TRY(compare_group(a, &why));
+            if (kind == UNITS)
+                REMAT_TRY(compare_unit(a, &why));
             return add_fitting(a, 1u << i, &with, why);
         }
         if (st != REMAT_ERROR_INFEASIBLE)

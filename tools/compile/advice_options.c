@@ -3,13 +3,14 @@
 
 #define LOGITS_SHARE 0.10 /* of the live peak, from which on it is at the logits */
 
-bool advice_is_one_group(const struct situation *s)
+bool advice_is_one_unit(const struct situation *s)
 {
     uint32_t recomputed = 0;
     for (uint32_t layer = 0; layer < s->policy.layer_count; layer++)
         recomputed += s->policy.recomputed[layer] != 0;
     return s->policy.granularity == REMAT_POLICY_LAYERS && recomputed > 1 &&
-           s->policy.group >= recomputed && s->settings->search.policy.has_recompute_num_layers;
+           s->policy.unit_layers >= recomputed &&
+           s->settings->search.policy.has_recompute_num_layers;
 }
 
 static bool has_adamw(const struct situation *s)
@@ -87,7 +88,7 @@ static void lower_by_adapters(const struct situation *s, struct advice_demand *d
 }
 
 const struct advice_row advice_rows[ADVICE_ROW_COUNT] = {
-    {GROUPS, ADVICE_COMPILE, "--recompute-num-layers 1", .lower = NULL},
+    {UNITS, ADVICE_COMPILE, "--recompute-num-layers 1", .lower = NULL},
     {CHUNKS, ADVICE_COMPILE, "--loss-chunk auto", .lower = lower_by_chunks},
     {CAPACITY, ADVICE_COMPILE, "--budget 100%", .lower = lower_by_capacity},
     {ZERO, ADVICE_COMPILE, "--zero 1", .lower = lower_by_zero_1, .zero = 1},
@@ -103,7 +104,7 @@ void advice_use(const struct advice_row *row, struct remat_graph *graph,
                 struct remat_compile_settings *settings)
 {
     switch (row->kind) {
-    case GROUPS:
+    case UNITS:
         settings->search.policy.recompute_num_layers = 1;
         settings->search.policy.recompute_num_layers_text = NULL;
         break;

@@ -22,7 +22,7 @@ struct situation {
     struct advice_demand demand;
 };
 
-enum advice_kind { GROUPS, CHUNKS, CAPACITY, ZERO, STATES, ADAPTERS, KIND_COUNT };
+enum advice_kind { UNITS, CHUNKS, CAPACITY, ZERO, STATES, ADAPTERS, KIND_COUNT };
 
 #define ADVICE_LORA    "16" /* the rank of adapters */
 #define ADVICE_GRAPH   "remat-graph"
@@ -46,6 +46,6 @@ void advice_use(const struct advice_row *row, struct remat_graph *graph,
                 struct remat_compile_settings *settings);
 
 /* A policy that recomputes all its layers together. */
-bool advice_is_one_group(const struct situation *s);
+bool advice_is_one_unit(const struct situation *s);
 
 #endif

@@ -8,8 +8,8 @@
 
 #include <inttypes.h>
 
-/* How many parts the batch has: a microbatch of a rank each. */
-static uint32_t batch_parts(const struct remat_compile_settings *settings)
+/* Of all ranks. */
+static uint32_t count_microbatches(const struct remat_compile_settings *settings)
 {
     return settings->passes.microbatches * remat_mesh_size(&settings->mesh, "dp");
 }
@@ -19,27 +19,27 @@ static remat_status divide_batch(remat_context *ctx, const char *path, struct re
                                  const struct remat_compile_settings *settings)
 {
     struct remat_symbol *batch = remat_graph_symbol(graph, "batch");
-    uint32_t parts = batch_parts(settings), ranks = remat_mesh_size(&settings->mesh, "dp");
-    if (parts == 1)
+    uint32_t count = count_microbatches(settings), ranks = remat_mesh_size(&settings->mesh, "dp");
+    if (count == 1)
         return REMAT_OK;
     if (!batch)
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s: --%s needs a graph with the symbol \"batch\"", path,
                            ranks > 1 ? "mesh" : "microbatches");
-    if (batch->value % parts && settings->passes.microbatches <= 1)
+    if (batch->value % count && settings->passes.microbatches <= 1)
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s: batch %lld is not divisible by %" PRIu32 " ranks along dp", path,
                            (long long)batch->value, ranks);
-    if (batch->value % parts && ranks > 1)
+    if (batch->value % count && ranks > 1)
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s: batch %lld is not divisible by %" PRIu32
                            " ranks along dp times %" PRIu32 " microbatches",
                            path, (long long)batch->value, ranks, settings->passes.microbatches);
-    if (batch->value % parts)
+    if (batch->value % count)
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s: batch %lld is not divisible by %" PRIu32 " microbatches", path,
-                           (long long)batch->value, parts);
-    batch->value /= parts; /* 0, without a value, is refused where the symbol is used */
+                           (long long)batch->value, count);
+    batch->value /= count; /* 0, without a value, is refused where the symbol is used */
     return REMAT_OK;
 }
 
@@ -169,7 +169,7 @@ fail:
 /* Whether a larger batch has the same kernels, each on as many rows or more. */
 static bool bounds_larger(const struct attempts *a, uint32_t value)
 {
-    return a->by_rows && value / batch_parts(a->settings) > 1;
+    return a->by_rows && value / count_microbatches(a->settings) > 1;
 }
 
 static remat_status bound(void *user, struct size_trial *trial)
@@ -182,7 +182,7 @@ static remat_status bound(void *user, struct size_trial *trial)
     double work;
     REMAT_TRY(begin(a, scratch, trial, &settings, &work, &graph));
     if (bounds_larger(a, trial->value))
-        settings.device.monotone = trial->value / batch_parts(a->settings);
+        settings.device.monotone = trial->value / count_microbatches(a->settings);
     REMAT_TRY(find_bound(a, scratch, graph, work, &settings, trial));
     trial->bounded = true;
     trial->each = settings.device.monotone ? trial->rate / trial->value : 0;
@@ -276,7 +276,7 @@ remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena
                                 settings, sizes, progress,          false};
     const struct size_attempts calls = {bound, plan, attempts_over, &attempts};
     *out = cli_text(args, OPTION_bind, "");
-    REMAT_TRY(sizes_parse(ctx, arena, *out, batch_parts(settings), sizes));
+    REMAT_TRY(sizes_parse(ctx, arena, *out, count_microbatches(settings), sizes));
     sizes->ranks = remat_mesh_ranks(&settings->mesh);
     if (!sizes->symbol)
         return REMAT_OK;

@@ -31,7 +31,7 @@ static const char *parse_range(const char *text, long long *low, long long *high
 }
 
 remat_status sizes_parse(remat_context *ctx, struct remat_arena *arena, const char *bindings,
-                         uint32_t parts, struct sizes *out)
+                         uint32_t microbatches, struct sizes *out)
 {
     remat_status st = REMAT_OK;
     long long low, high;
@@ -56,7 +56,7 @@ remat_status sizes_parse(remat_context *ctx, struct remat_arena *arena, const ch
     if (!out->symbol || !out->before)
         return REMAT_ERROR_MEMORY;
     if (strcmp(out->symbol, "batch") == 0)
-        out->multiple = parts;
+        out->multiple = microbatches;
     out->low = (uint32_t)low;
     out->high = (uint32_t)high;
     out->value_count = low > high ? 0 : out->high / out->multiple - (out->low - 1) / out->multiple;

@@ -56,10 +56,10 @@ struct sizes {
 };
 
 /* Finds the symbol in `bindings`, which have SYMBOL=auto or SYMBOL=auto:LOW..HIGH; without a range
- * it is 1..1024. Batch has so many equal `parts`. REMAT_ERROR_USAGE: a second one, a malformed or
- * empty range. */
+ * it is 1..1024. Batch has so many equal `microbatches`. REMAT_ERROR_USAGE: a second one, a
+ * malformed or empty range. */
 remat_status sizes_parse(remat_context *ctx, struct remat_arena *arena, const char *bindings,
-                         uint32_t parts, struct sizes *out);
+                         uint32_t microbatches, struct sizes *out);
 
 /* The bindings with this value; NULL: out of memory. */
 const char *sizes_bindings(struct remat_arena *arena, const struct sizes *sizes, uint32_t value);

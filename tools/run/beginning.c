@@ -88,12 +88,12 @@ fail:
     return st;
 }
 
-/* The parts of a step's batch are those of the run, or were given: none that remat-compile chose
+/* A step has as many microbatches as the run's, or they were given: none that remat-compile chose
  * anew change the bits unasked. */
-static remat_status check_parts(remat_context *ctx, const struct model *model,
-                                const struct checkpoint *checkpoint)
+static remat_status check_microbatches(remat_context *ctx, const struct model *model,
+                                       const struct checkpoint *checkpoint)
 {
-    unsigned long long here = model->parts, there = checkpoint->state.parts;
+    unsigned long long here = model->microbatches, there = checkpoint->state.microbatches;
     uint64_t dp = model->data_ranks;
     const char *mesh = model->mesh;
     char command[256];
@@ -101,7 +101,7 @@ static remat_status check_parts(remat_context *ctx, const struct model *model,
         return REMAT_OK;
     if (!*model->chosen_by) {
         cli_log(ctx, REMAT_SEVERITY_INFO,
-                "the plan has a step's batch in %llu parts (ranks along dp times microbatches), "
+                "the plan has a step's batch in %llu microbatches (of all ranks along dp), "
                 "the checkpoint's run in %llu: from here on sums are rounded otherwise",
                 here, there);
         return REMAT_OK;
@@ -114,7 +114,7 @@ static remat_status check_parts(remat_context *ctx, const struct model *model,
                  *mesh ? " " : "", there / dp);
     return cli_error(
         ctx, REMAT_ERROR_USAGE,
-        "%s: the plan has a step's batch in %llu parts (ranks along dp times microbatches), which "
+        "%s: the plan has a step's batch in %llu microbatches (of all ranks along dp), which "
         "%s chose, the checkpoint's run in %llu: remat-compile ... %s makes the plan to continue "
         "with; with --microbatches %llu typed the run goes on, and sums are rounded otherwise",
         checkpoint->path, here, model->chosen_by, there, command, here / dp);
@@ -177,7 +177,7 @@ static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
         RUN_FAIL(
             ctx, REMAT_ERROR_USAGE, "--gradients-step %llu: --resume %s begins after step %llu",
             (unsigned long long)settings->gradients_step, folder, (unsigned long long)state->step);
-    RUN_TRY(check_parts(ctx, model, checkpoint));
+    RUN_TRY(check_microbatches(ctx, model, checkpoint));
     settings->resumed = state->step;
     settings->seed = state->seed;
     settings_resume_schedule(ctx, args, &state->schedule, &settings->schedule);

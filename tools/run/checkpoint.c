@@ -40,7 +40,7 @@ static const struct metadata_number { /* u64, or double; those of options have t
     {"data_size", AT(data_size), false, false, 1, ANY},
     {"data_hash", AT(data_hash), false, false, 0, ANY},
     {"input_hash", AT(input_hash), false, true, 0, ANY},
-    {"parts", AT(parts), false, true, 1, ANY},
+    {"parts", AT(microbatches), false, true, 1, ANY},
     {"lr", AT(schedule.lr), true, false, 0, 3e38},
     {"min_lr", AT(schedule.min_lr), true, false, 0, 3e38},
     {"warmup", AT(schedule.warmup), false, false, 0, 1e9},

@@ -11,7 +11,7 @@
  *     "data_size"       bytes of a text, or sequences of token files, that are trained on
  *     "data_hash"       of sizes and beginnings of the files
  *     "input_hash"      of what --input gives; 0, or missing: nothing
- *     "parts"           of the batch, among ranks and microbatches, whose gradients are added up;
+ *     "parts"           microbatches of all ranks, whose gradients are added up;
  *                       0, or missing: not known
  *     "schedule", "lr", "min_lr", "warmup", "decay_steps"    of the learning rate
  * A file is there whole or not at all, and the newest two are kept. */
@@ -25,7 +25,7 @@
 #include <inttypes.h>
 
 struct checkpoint_state {
-    uint64_t step, seed, batch, seq, data_size, data_hash, input_hash, parts;
+    uint64_t step, seed, batch, seq, data_size, data_hash, input_hash, microbatches;
     struct schedule schedule;
 };
 

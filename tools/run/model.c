@@ -30,7 +30,7 @@ static int64_t find_vocabulary(const remat_plan *plan, const struct family *fami
     return found ? table.unpadded_rows : INT64_MAX;
 }
 
-static void inspect_parts(struct model *model)
+static void inspect_microbatches(struct model *model)
 {
     const char *microbatches = remat_plan_setting(model->plan, "microbatches");
     remat_plan_info info = {.struct_size = sizeof info};
@@ -41,7 +41,7 @@ static void inspect_parts(struct model *model)
     model->mesh = info.mesh;
     model->chosen_by = info.chosen_by;
     model->data_ranks = ranks;
-    model->parts = ranks * (microbatches ? strtoull(microbatches, NULL, 10) : 1);
+    model->microbatches = ranks * (microbatches ? strtoull(microbatches, NULL, 10) : 1);
 }
 
 /* Where a byte may be the element that is ignored, the session tells which ones it refuses. */
@@ -135,7 +135,7 @@ remat_status model_inspect(remat_context *ctx, const remat_plan *plan, const cha
     narrow_vocabulary(out, &targets);
     out->batch = (uint64_t)tokens.shape[0];
     out->seq = (uint64_t)tokens.shape[1];
-    inspect_parts(out);
+    inspect_microbatches(out);
     if (!find_tensor(plan, "loss", &other) || other.bytes != sizeof(float) ||
         other.element != REMAT_ELEMENT_F32)
         RUN_FAIL(ctx, REMAT_ERROR_INVALID, "the plan has no output \"loss\" of one f32");

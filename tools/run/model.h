@@ -12,7 +12,7 @@ struct model {
     uint64_t batch, seq;   /* of the inputs "tokens" and "targets", i32 [batch, seq] */
     const char *mesh;      /* "dp=2,tp=4"; "": one rank */
     uint64_t data_ranks;   /* along dp */
-    uint64_t parts;        /* of the batch: microbatches of these */
+    uint64_t microbatches; /* of all ranks */
     const char *chosen_by; /* the option that had the parts chosen; "": they were given */
     uint64_t source_seq;   /* of the input "source", 0: none */
     int64_t vocabulary;    /* ids are below it, INT64_MAX: all may be */

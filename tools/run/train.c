@@ -222,7 +222,7 @@ static struct checkpoint_state state_of(const struct model *model,
                                      .seq = model->seq,
                                      .data_hash = settings->data_hash,
                                      .input_hash = settings->input_hash,
-                                     .parts = model->parts,
+                                     .microbatches = model->microbatches,
                                      .data_size = settings->rows.count,
                                      .schedule = settings->schedule};
 }

@@ -116,9 +116,9 @@ static bool is_changed(const struct remat_path *path, const struct remat_path_st
     return layer.i == REMAT_NONE || (last->layer.i != REMAT_NONE && layer.i < last->layer.i);
 }
 
-bool remat_path_ends_group(const struct remat_path *path, remat_item i)
+bool remat_path_ends_unit(const struct remat_path *path, remat_item i)
 {
-    return path->item_between[i.i] && (path->item_layer[i.i].i + 1) % path->group == 0;
+    return path->item_between[i.i] && (path->item_layer[i.i].i + 1) % path->unit_layers == 0;
 }
 
 static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t *actions)
@@ -134,55 +134,55 @@ static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t 
                                               : layer.i >= path->layer_count - path->fixed;
         bool next = last && is_changed(path, last, i);
         const struct remat_border_choice *corner = is_fixed ? first : &now[next];
-        bool kept = corner->keep[i.i] || remat_path_ends_group(path, i);
+        bool kept = corner->keep[i.i] || remat_path_ends_unit(path, i);
         actions[i.i] = kept ? corner->way[i.i] : REMAT_ACTION_RECOMPUTE;
     }
 }
 
-/* --- groups of layers that are recomputed twice --- */
+/* --- units of layers that are recomputed twice --- */
 
-/* When the backward pass reaches group j (from 1) of those whose inputs are saved, the inputs of
- * later groups are freed and its own inner inputs are live: j + size - 1 inputs in all. So the
- * first groups may be the largest. With at most `most` inputs at once, m groups cover the sum of
+/* When the backward pass reaches unit j (from 1) of those whose inputs are saved, the inputs of
+ * later units are freed and its own inner inputs are live: j + size - 1 inputs in all. So the
+ * first units may be the largest. With at most `most` inputs at once, m units cover the sum of
  * max(1, most - j + 1) layers, as Griewank and Walther's revolve does for two sweeps. */
-static uint32_t size_of(uint32_t group, uint32_t most)
+static uint32_t size_of(uint32_t unit, uint32_t most)
 {
-    return group + 1 < most ? most - group : 1;
+    return unit + 1 < most ? most - unit : 1;
 }
 
-static uint32_t covered(uint32_t groups, uint32_t most)
+static uint32_t covered(uint32_t units, uint32_t most)
 {
     uint32_t stages = 0;
-    for (uint32_t group = 0; group < groups; group++)
-        stages += size_of(group, most);
+    for (uint32_t unit = 0; unit < units; unit++)
+        stages += size_of(unit, most);
     return stages;
 }
 
 /* Chooses `dropped` of `stage_count` consecutive stages (fewer than all, never the last) whose
- * output is not saved: out[stage]. The backward pass recomputes a whole group once from its saved
+ * output is not saved: out[stage]. The backward pass recomputes a whole unit once from its saved
  * input, keeping the inner inputs, and then each stage of it when it reaches that stage. */
 static void choose_twice(uint32_t stage_count, uint32_t dropped, bool *out)
 {
-    uint32_t groups = stage_count - dropped, most = 1, stage = 0;
-    while (covered(groups, most) < stage_count)
+    uint32_t units = stage_count - dropped, most = 1, stage = 0;
+    while (covered(units, most) < stage_count)
         most++;
-    for (uint32_t group = 0; group < groups; group++) {
-        uint32_t left = stage_count - stage - (groups - group - 1);
-        uint32_t size = size_of(group, most) < left ? size_of(group, most) : left;
+    for (uint32_t unit = 0; unit < units; unit++) {
+        uint32_t left = stage_count - stage - (units - unit - 1);
+        uint32_t size = size_of(unit, most) < left ? size_of(unit, most) : left;
         for (uint32_t s = 0; s < size; s++)
             out[stage++] = s + 1 < size;
     }
 }
 
-static uint32_t group_count(const struct remat_path *path)
+static uint32_t unit_count(const struct remat_path *path)
 {
-    assert(path->group > 0);
-    return (path->layer_count + path->group - 1) / path->group;
+    assert(path->unit_layers > 0);
+    return (path->layer_count + path->unit_layers - 1) / path->unit_layers;
 }
 
 uint32_t remat_path_twice_count(const struct remat_path *path)
 {
-    return path->fixed || path->layer_count == 0 ? 0 : group_count(path) - 1;
+    return path->fixed || path->layer_count == 0 ? 0 : unit_count(path) - 1;
 }
 
 void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice)
@@ -192,12 +192,12 @@ void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice
     memset(twice, 0, path->layer_count * sizeof *twice);
     if (index <= last)
         return;
-    choose_twice(group_count(path), index - last, twice);
+    choose_twice(unit_count(path), index - last, twice);
     for (uint32_t r = path->layer_count; r-- > 0;)
-        twice[r] = twice[r / path->group];
+        twice[r] = twice[r / path->unit_layers];
     for (remat_item i = {0}; i.i < path->item_count; i.i++)
         for (uint32_t r = 0;
-             path->item_far[i.i] && remat_path_ends_group(path, i) && r < path->group; r++)
+             path->item_far[i.i] && remat_path_ends_unit(path, i) && r < path->unit_layers; r++)
             twice[path->item_layer[i.i].i - r] = false;
 }
 
@@ -208,6 +208,6 @@ void remat_path_choice(const struct remat_path *path, uint32_t index, const bool
     uint32_t last = remat_path_length(path) - 1;
     choose_plain(path, index < last ? index : last, actions);
     for (remat_item i = {0}; i.i < path->item_count; i.i++)
-        if (remat_path_ends_group(path, i) && twice[path->item_layer[i.i].i])
+        if (remat_path_ends_unit(path, i) && twice[path->item_layer[i.i].i])
             actions[i.i] = REMAT_ACTION_RECOMPUTE;
 }

@@ -4,8 +4,8 @@
  * layer after the other, beginning with the first of the forward pass, because what the last
  * layers keep is freed soonest. Several large items of one layer change one by one.
  *
- * Two layers are recomputed together, as a group, if the value between them is not kept. Every
- * group-th of these values is kept, whatever the corners say. */
+ * Two layers are recomputed together, as a unit, if the value between them is not kept. Every
+ * unit_layers-th of these values is kept, whatever the corners say. */
 #ifndef REMAT_PATH_H
 #define REMAT_PATH_H
 
@@ -44,15 +44,15 @@ struct remat_path {
     uint32_t fixed; /* number of last layers that stay as in the first corner; if not 0, so do the
                       items from `tail` on */
     uint32_t tail;  /* the first item after the last layer */
-    uint32_t group; /* most layers that are recomputed together, at least 1 */
-    uint32_t first; /* the path begins before this step */
-    const bool *item_far; /* read beyond the next layer: such an input of a group is kept */
+    uint32_t unit_layers; /* most layers that are recomputed together, at least 1 */
+    uint32_t first;       /* the path begins before this step */
+    const bool *item_far; /* read beyond the next layer: such an input of a unit is kept */
 };
 
 /* Number of choices. */
 uint32_t remat_path_length(const struct remat_path *path);
 
-/* Number of further choices with two levels. Each drops one more of the groups' inputs than the one
+/* Number of further choices with two levels. Each drops one more of the units' inputs than the one
  * before, and minimizes the largest number of inputs, saved or kept by reruns, that are live at
  * once. */
 uint32_t remat_path_twice_count(const struct remat_path *path);
@@ -75,8 +75,8 @@ uint32_t remat_path_corner(const struct remat_path *path, uint32_t index);
 void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *twice,
                        uint8_t *actions);
 
-/* Whether the item is an output of a group of layers, which the next group reads. */
-bool remat_path_ends_group(const struct remat_path *path, remat_item item);
+/* Whether the item is an output of a unit of layers, which the next unit reads. */
+bool remat_path_ends_unit(const struct remat_path *path, remat_item item);
 
 /* --- neighbours.c: decisions near given ones, independent of any budget --- */
 

@@ -114,7 +114,7 @@ static void test_full(void)
         CHECK(count_in_layer(&d, l) == count_in_layer(&d, 0) && count_in_layer(&d, l) > 10,
               "layer %d: %u", (int)l, count_in_layer(&d, l));
     CHECK(recomputed(&d, "h.3.mlp.fc"), "fc");
-    CHECK(!recomputed(&d, "h.3.mlp.residual") && !recomputed(&d, "embed"), "group inputs");
+    CHECK(!recomputed(&d, "h.3.mlp.residual") && !recomputed(&d, "embed"), "unit inputs");
     CHECK(recomputed(&d, "h.3.attn.residual"), "inside a layer");
 }
 
@@ -129,7 +129,7 @@ static void test_blocks(void)
     CHECK(same(&one, &two), "default 1");
 }
 
-/* Groups of 4: layers 0-3 and what remains, 4-5; only their last outputs are saved. */
+/* Units of 4: layers 0-3 and what remains, 4-5; only their last outputs are saved. */
 static void test_uniform(void)
 {
     for (int64_t k = 1; k <= LAYERS; k++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two stacks of layers of unequal length, an encoder and a decoder whose layers all read its
  * output: each is counted on its own, and N is checked against the longer. Of what is passed on,
- * the shards are what one group of the same stack reads. */
+ * the shards are what one unit of the same stack reads. */
 #include "check.h"
 #include "fixture.h"
 #include "graph_text.h"

@@ -37,7 +37,7 @@ static const struct {
     {"llama-tiny", REMAT_BF16, 0, false, 8, 2, "h100-sxm", 2},
     {"bert-tiny", REMAT_F32, 0.1, false, 4, 0, "cpu", 3},
 };
-enum { RANDOM = 60, STRIDE = 7 }; /* of decisions that compute groups of layers again */
+enum { RANDOM = 60, STRIDE = 7 }; /* of decisions that compute units of layers again */
 
 struct bench {
     struct subject subject;

@@ -4,7 +4,7 @@
  * the forward pass of n - m layers more than with room for all inputs, if m (m + 1) / 2 >= n. With
  * an input more, for packing, the planner's plans take no longer than that.
  *
- * Groups of several layers that recompute less twice may be faster than single layers that
+ * Units of several layers that recompute less twice may be faster than single layers that
  * recompute more: in the room of every two-level decision of any path the plan takes no longer than
  * the fastest that fits. */
 #include <inttypes.h>
@@ -88,7 +88,7 @@ fail:
     return st;
 }
 
-/* --- groups of all sizes --- */
+/* --- units of all sizes --- */
 
 enum { GROUPS_MAX = 6, TWO_LEVEL_MAX = 128 };
 
@@ -100,8 +100,8 @@ struct sizes {
     } two_level[TWO_LEVEL_MAX]; /* what is as small as nothing before it on its path */
 };
 
-/* Much of a layer's time goes into its result, which groups of two compute once more for every
- * second layer; so in some room they take longer than single layers, and larger groups do not. */
+/* Much of a layer's time goes into its result, which units of two compute once more for every
+ * second layer; so in some room they take longer than single layers, and larger units do not. */
 static remat_status prepare_sizes(struct subject *s, struct remat_planner **planner)
 {
     remat_status st = REMAT_OK;
@@ -171,7 +171,7 @@ static remat_status check_sizes(struct subject *s)
         larger += best->path > planner->single_count;
         remat_arena_reset(&scratch);
     }
-    CHECK(larger > 0, "in no room groups of three or more are the fastest");
+    CHECK(larger > 0, "in no room units of three or more are the fastest");
 fail:
     remat_arena_release(&scratch);
     return st;

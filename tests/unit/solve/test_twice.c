@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions in a row, one a group: against every set of those that hand on what is not saved: the
+/* Regions in a row, one a unit: against every set of those that hand on what is not saved: the
  * arrangement has the fewest inputs at once, counted by walking back over the stages. */
 #include "path.h"
 #include "support.h"
 
 enum { STAGES = 14 };
 
-/* The most inputs that are there at once: the first is given; going back, a group finds those of
- * all groups before it, its own inner ones, and none of what is after. */
+/* The most inputs that are there at once: the first is given; going back, a unit finds those of
+ * all units before it, its own inner ones, and none of what is after. */
 static uint32_t most_inputs(uint32_t stages, uint32_t dropped)
 {
     uint32_t most = 0;
@@ -43,7 +43,8 @@ int main(void)
             bool dropped[STAGES] = {false};
             uint32_t mask = 0;
             const struct remat_path_steps steps = {.count = 0};
-            const struct remat_path path = {.steps = &steps, .layer_count = stages, .group = 1};
+            const struct remat_path path = {
+                .steps = &steps, .layer_count = stages, .unit_layers = 1};
             remat_path_twice(&path, count, dropped);
             CHECK(remat_path_twice_count(&path) == stages - 1, "%u stages", stages);
             for (uint32_t s = 0; s < stages; s++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of layers that are recomputed from one input: between two inputs that a path's
+/* Units of layers that are recomputed from one input: between two inputs that a path's
  * decision saves lie no more layers than the path says, and fewer inputs make a smaller plan than
  * recomputing each layer by itself. In the bytes of every manual policy that does the same with
- * groups of one size, no plan is slower. */
+ * units of one size, no plan is slower. */
 #include <inttypes.h>
 
 #include "check.h"
@@ -61,7 +61,7 @@ static int32_t layer_of_input(const struct remat_graph *g, uint32_t v)
 }
 
 /* The most layers between two saved inputs. */
-static uint32_t largest_group(const struct remat_graph *g, const struct remat_decision *decision)
+static uint32_t largest_unit(const struct remat_graph *g, const struct remat_decision *decision)
 {
     bool saved[LAYERS] = {false};
     uint32_t most = 0, size = 0;
@@ -87,19 +87,19 @@ static void check_sizes(struct bench *b)
         uint32_t last = remat_path_length(&b->planner->paths[path]) - 1;
         struct remat_decision decision;
         struct remat_evaluation cost;
-        for (uint32_t i = 0; size > 1 && i <= 1; i++) { /* begins where groups do */
+        for (uint32_t i = 0; size > 1 && i <= 1; i++) { /* begins where units do */
             remat_planner_decide(b->planner, &b->s.arena, (remat_path_id){path}, i, &decision);
-            CHECK(largest_group(b->s.graph, &decision) == i + 1, "path %u, %u: a group of %u", path,
-                  i, largest_group(b->s.graph, &decision));
+            CHECK(largest_unit(b->s.graph, &decision) == i + 1, "path %u, %u: a unit of %u", path,
+                  i, largest_unit(b->s.graph, &decision));
         }
         for (uint32_t i = path % 5; i < last; i += 5) {
             remat_planner_decide(b->planner, &b->s.arena, (remat_path_id){path}, i, &decision);
-            uint32_t most = largest_group(b->s.graph, &decision);
-            CHECK(most <= size, "path %u, %u: a group of %u", path, i, most);
+            uint32_t most = largest_unit(b->s.graph, &decision);
+            CHECK(most <= size, "path %u, %u: a unit of %u", path, i, most);
         }
         remat_planner_decide(b->planner, &b->s.arena, (remat_path_id){path}, last, &decision);
-        CHECK(largest_group(b->s.graph, &decision) == size, "path %u ends with groups of %u", path,
-              largest_group(b->s.graph, &decision));
+        CHECK(largest_unit(b->s.graph, &decision) == size, "path %u ends with units of %u", path,
+              largest_unit(b->s.graph, &decision));
         cost = remat_evaluate(&b->s.evaluator, &decision, 0);
         uint64_t *least = size == 1 ? &single_bytes : &pairs_bytes;
         if (size <= 2 && cost.live_peak_bytes < *least)
@@ -137,7 +137,8 @@ static remat_status check_uniform(struct bench *b)
     uint32_t uniform = 0;
     REMAT_TRY(subject_manual(&b->s, &listed));
     for (uint32_t i = 0; i < listed.count; i++)
-        if (listed.policies[i].granularity == REMAT_POLICY_LAYERS && listed.policies[i].group > 1) {
+        if (listed.policies[i].granularity == REMAT_POLICY_LAYERS &&
+            listed.policies[i].unit_layers > 1) {
             REMAT_TRY(check_policy(b, &listed, i));
             uniform++;
         }

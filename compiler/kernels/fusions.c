@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Greedy in graph order (rules in kernel_list.h). A first pass collects groups of any size. If one
- * is too large, a second pass divides within the groups of the first, so that a node that does not
- * fit its group opens no other group to nodes that it was closed to. A group is a list linked by
+/* Greedy in graph order (rules in kernel_list.h). A first pass collects fusions of any size. If one
+ * is too large, a second pass divides within the fusions of the first, so that a node that does not
+ * fit its fusion opens no other fusion to nodes that it was closed to. A fusion is a list linked by
  * node. */
-#include "fuse_groups.h"
+#include "fusions.h"
 
 /* --- facts of a node --- */
 
@@ -68,9 +68,9 @@ static const struct remat_fuse_node *node_of(const struct remat_fuser *f, remat_
     return &f->facts[n.i];
 }
 
-static remat_group_id group_of(const struct remat_fuser *f, remat_value value)
+static remat_fusion_id fusion_of(const struct remat_fuser *f, remat_value value)
 {
-    return f->values[value.i].group;
+    return f->values[value.i].fusion;
 }
 
 static const struct remat_source *source_of(const struct remat_fuser *f,
@@ -79,19 +79,19 @@ static const struct remat_source *source_of(const struct remat_fuser *f,
     return &f->sources.of[node->inputs[input].i];
 }
 
-/* The group that computes what a node loads. */
-static remat_group_id source_group(const struct remat_fuser *f, const struct remat_fuse_node *node,
-                                   uint32_t input)
+/* The fusion that computes what a node loads. */
+static remat_fusion_id source_fusion(const struct remat_fuser *f,
+                                     const struct remat_fuse_node *node, uint32_t input)
 {
     remat_value root = source_of(f, node, input)->root;
-    return remat_is_none(root.i) ? REMAT_NO_GROUP : group_of(f, root);
+    return remat_is_none(root.i) ? REMAT_NO_FUSION : fusion_of(f, root);
 }
 
 /* The same; none through a view. */
-static remat_group_id input_group(const struct remat_fuser *f, const struct remat_fuse_node *node,
-                                  uint32_t input)
+static remat_fusion_id input_fusion(const struct remat_fuser *f, const struct remat_fuse_node *node,
+                                    uint32_t input)
 {
-    return source_of(f, node, input)->viewed ? REMAT_NO_GROUP : source_group(f, node, input);
+    return source_of(f, node, input)->viewed ? REMAT_NO_FUSION : source_fusion(f, node, input);
 }
 
 /* --- whether a node may join --- */
@@ -106,15 +106,15 @@ static uint32_t count_reads(const struct remat_fuser *f, const struct remat_fuse
 }
 
 static bool reads_only_through_itself(const struct remat_fuser *f,
-                                      const struct remat_fuse_group *group,
+                                      const struct remat_fusion *fusion,
                                       const struct remat_fuse_node *node)
 {
-    for (remat_node m = group->first; !remat_is_none(m.i); m = f->next[m.i]) {
+    for (remat_node m = fusion->first; !remat_is_none(m.i); m = f->next[m.i]) {
         const struct remat_node_info *member = &f->graph->nodes[m.i];
         for (uint32_t o = 0; o < member->output_count; o++) {
             remat_value v = member->outputs[o];
             uint32_t inside = count_reads(f, node, v);
-            for (remat_node r = group->first; !remat_is_none(r.i); r = f->next[r.i])
+            for (remat_node r = fusion->first; !remat_is_none(r.i); r = f->next[r.i])
                 inside += count_reads(f, node_of(f, r), v);
             bool kept = f->graph->values[v.i].role != REMAT_ROLE_ACTIVATION;
             bool reduced = has(node_of(f, m), REMAT_FACT_COLUMN_REDUCE);
@@ -125,73 +125,72 @@ static bool reads_only_through_itself(const struct remat_fuser *f,
     return true;
 }
 
-/* A view of what the group computes is there only after it. */
-static bool reads_own_view(const struct remat_fuser *f, remat_group_id group,
+/* A view of what the fusion computes is there only after it. */
+static bool reads_own_view(const struct remat_fuser *f, remat_fusion_id fusion,
                            const struct remat_fuse_node *node)
 {
     for (uint32_t i = 0; i < node->input_count; i++)
-        if (source_of(f, node, i)->viewed && source_group(f, node, i).i == group.i)
+        if (source_of(f, node, i)->viewed && source_fusion(f, node, i).i == fusion.i)
             return true;
     return false;
 }
 
-/* The node rounds column sums that the group computes: their store does that. */
-static bool rounds_columns(const struct remat_fuser *f, remat_group_id id,
+/* The node rounds column sums that the fusion computes: their store does that. */
+static bool rounds_columns(const struct remat_fuser *f, remat_fusion_id id,
                            const struct remat_fuse_node *node)
 {
-    return has(node, REMAT_FUSE_CAST) && group_of(f, node->inputs[0]).i == id.i &&
+    return has(node, REMAT_FUSE_CAST) && fusion_of(f, node->inputs[0]).i == id.i &&
            has(node_of(f, remat_producer(f->graph, node->inputs[0])), REMAT_FACT_COLUMN_REDUCE);
 }
 
-/* True if the group may grow by so many nodes. */
-static bool has_room(const struct remat_fuser *f, const struct remat_fuse_group *group,
-                     uint32_t nodes)
+/* True if the fusion may grow by so many nodes. */
+static bool has_room(const struct remat_fuser *f, const struct remat_fusion *fusion, uint32_t nodes)
 {
-    return (!f->within && group->kind != REMAT_GROUP_COLUMN) ||
-           group->node_count + nodes <= REMAT_FUSED_NODES_MAX;
+    return (!f->within && fusion->kind != REMAT_FUSION_COLUMN) ||
+           fusion->node_count + nodes <= REMAT_FUSED_NODES_MAX;
 }
 
-static bool can_join(const struct remat_fuser *f, remat_group_id id,
+static bool can_join(const struct remat_fuser *f, remat_fusion_id id,
                      const struct remat_fuse_node *node)
 {
-    const struct remat_fuse_group *group = &f->groups.items[id.i];
-    bool apart = f->within && f->within[group->first.i].i != f->within[node - f->facts].i;
-    if (group->kind == REMAT_GROUP_BUILTIN || group->consumed || group->phase != node->phase ||
+    const struct remat_fusion *fusion = &f->fusions.items[id.i];
+    bool apart = f->within && f->within[fusion->first.i].i != f->within[node - f->facts].i;
+    if (fusion->kind == REMAT_FUSION_BUILTIN || fusion->consumed || fusion->phase != node->phase ||
         apart)
         return false;
     if (rounds_columns(f, id, node))
         return true;
-    if (!has_room(f, group, 1))
+    if (!has_room(f, fusion, 1))
         return false;
-    bool rows = group->kind == REMAT_GROUP_ROW, columns = group->kind == REMAT_GROUP_COLUMN;
+    bool rows = fusion->kind == REMAT_FUSION_ROW, columns = fusion->kind == REMAT_FUSION_COLUMN;
     bool column_reduce = has(node, REMAT_FACT_COLUMN_REDUCE);
-    if (column_reduce && group->node_count >= REMAT_FUSED_NODES_MAX)
+    if (column_reduce && fusion->node_count >= REMAT_FUSED_NODES_MAX)
         return false;
-    return remat_fuse_fits(f->graph, &f->graph->nodes[node - f->facts], group->space, rows,
+    return remat_fuse_fits(f->graph, &f->graph->nodes[node - f->facts], fusion->space, rows,
                            columns) &&
-           (column_reduce ? !rows && reads_only_through_itself(f, group, node) : !columns) &&
+           (column_reduce ? !rows && reads_only_through_itself(f, fusion, node) : !columns) &&
            !reads_own_view(f, id, node);
 }
 
-/* --- choosing a group --- */
+/* --- choosing a fusion --- */
 
-/* The latest group that computes a direct input of the node and accepts it. */
-static remat_group_id find_group(const struct remat_fuser *f, const struct remat_fuse_node *node)
+/* The latest fusion that computes a direct input of the node and accepts it. */
+static remat_fusion_id find_fusion(const struct remat_fuser *f, const struct remat_fuse_node *node)
 {
-    remat_group_id best = REMAT_NO_GROUP;
+    remat_fusion_id best = REMAT_NO_FUSION;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_group_id group = input_group(f, node, i);
-        if (!remat_is_none(group.i) && (remat_is_none(best.i) || group.i > best.i) &&
-            can_join(f, group, node))
-            best = group;
+        remat_fusion_id fusion = input_fusion(f, node, i);
+        if (!remat_is_none(fusion.i) && (remat_is_none(best.i) || fusion.i > best.i) &&
+            can_join(f, fusion, node))
+            best = fusion;
     }
     return best;
 }
 
-static bool reads_root(const struct remat_fuser *f, const struct remat_fuse_group *group,
+static bool reads_root(const struct remat_fuser *f, const struct remat_fusion *fusion,
                        remat_value root)
 {
-    for (remat_node m = group->first; !remat_is_none(m.i); m = f->next[m.i])
+    for (remat_node m = fusion->first; !remat_is_none(m.i); m = f->next[m.i])
         for (uint32_t i = 0; i < node_of(f, m)->input_count; i++)
             if (source_of(f, node_of(f, m), i)->root.i == root.i)
                 return true;
@@ -199,37 +198,37 @@ static bool reads_root(const struct remat_fuser *f, const struct remat_fuse_grou
 }
 
 /* A column reduction of a value that the latest column kernel of the same scope reads anyway. */
-static remat_group_id find_sibling(const struct remat_fuser *f, remat_node n)
+static remat_fusion_id find_sibling(const struct remat_fuser *f, remat_node n)
 {
     const struct remat_fuse_node *node = node_of(f, n);
     if (!has(node, REMAT_FACT_COLUMN_REDUCE))
-        return REMAT_NO_GROUP;
-    for (size_t back = 1; back <= 8 && back <= f->groups.count; back++) {
-        remat_group_id id = {(uint32_t)(f->groups.count - back)};
-        const struct remat_fuse_group *group = &f->groups.items[id.i];
-        if (group->node_count > 0 && group->kind == REMAT_GROUP_COLUMN &&
-            f->graph->nodes[group->first.i].scope.i == f->graph->nodes[n.i].scope.i &&
-            reads_root(f, group, source_of(f, node, 0)->root) && can_join(f, id, node))
+        return REMAT_NO_FUSION;
+    for (size_t back = 1; back <= 8 && back <= f->fusions.count; back++) {
+        remat_fusion_id id = {(uint32_t)(f->fusions.count - back)};
+        const struct remat_fusion *fusion = &f->fusions.items[id.i];
+        if (fusion->node_count > 0 && fusion->kind == REMAT_FUSION_COLUMN &&
+            f->graph->nodes[fusion->first.i].scope.i == f->graph->nodes[n.i].scope.i &&
+            reads_root(f, fusion, source_of(f, node, 0)->root) && can_join(f, id, node))
             return id;
     }
-    return REMAT_NO_GROUP;
+    return REMAT_NO_FUSION;
 }
 
 static uint8_t kind_of(const struct remat_fuse_node *node)
 {
     if (has(node, REMAT_FACT_BUILTIN))
-        return REMAT_GROUP_BUILTIN;
+        return REMAT_FUSION_BUILTIN;
     if (has(node, REMAT_FACT_ROW_REDUCE))
-        return REMAT_GROUP_ROW;
-    return has(node, REMAT_FACT_COLUMN_REDUCE) ? REMAT_GROUP_COLUMN : REMAT_GROUP_POINTWISE;
+        return REMAT_FUSION_ROW;
+    return has(node, REMAT_FACT_COLUMN_REDUCE) ? REMAT_FUSION_COLUMN : REMAT_FUSION_POINTWISE;
 }
 
-static remat_group_id open_group(struct remat_fuser *f, const struct remat_fuse_node *node)
+static remat_fusion_id open_fusion(struct remat_fuser *f, const struct remat_fuse_node *node)
 {
-    struct remat_fuse_group group = {
+    struct remat_fusion fusion = {
         .kind = kind_of(node), .phase = node->phase, .space = node->space};
-    REMAT_PUSH(f->arena, &f->groups, group);
-    return (remat_group_id){(uint32_t)f->groups.count - 1};
+    REMAT_PUSH(f->arena, &f->fusions, fusion);
+    return (remat_fusion_id){(uint32_t)f->fusions.count - 1};
 }
 
 /* Joins two lists in graph order; returns the last node. */
@@ -245,22 +244,22 @@ static remat_node join(struct remat_fuser *f, remat_node a, remat_node b, remat_
     return last;
 }
 
-static void set_group(struct remat_fuser *f, remat_node n, remat_group_id group)
+static void set_fusion(struct remat_fuser *f, remat_node n, remat_fusion_id fusion)
 {
-    f->values[node_of(f, n)->output.i].group = group;
+    f->values[node_of(f, n)->output.i].fusion = fusion;
     for (uint32_t o = 1; o < node_of(f, n)->output_count; o++)
-        f->values[f->graph->nodes[n.i].outputs[o].i].group = group;
+        f->values[f->graph->nodes[n.i].outputs[o].i].fusion = fusion;
 }
 
 /* Moves the nodes of `from` into `to`. */
-static void merge(struct remat_fuser *f, remat_group_id from, remat_group_id to)
+static void merge(struct remat_fuser *f, remat_fusion_id from, remat_fusion_id to)
 {
-    struct remat_fuse_group *source = &f->groups.items[from.i], *target = &f->groups.items[to.i];
+    struct remat_fusion *source = &f->fusions.items[from.i], *target = &f->fusions.items[to.i];
     for (remat_node n = source->first; !remat_is_none(n.i); n = f->next[n.i])
-        set_group(f, n, to);
+        set_fusion(f, n, to);
     target->last = join(f, source->first, target->first, &target->first);
     target->node_count += source->node_count;
-    if (target->kind == REMAT_GROUP_POINTWISE)
+    if (target->kind == REMAT_FUSION_POINTWISE)
         target->kind = source->kind;
     source->node_count = 0;
     source->first = source->last = REMAT_NO_NODE;
@@ -269,70 +268,70 @@ static void merge(struct remat_fuser *f, remat_group_id from, remat_group_id to)
 /* The other kernels that compute inputs of the node and that it could have joined become one with
  * its own: neither has been read from outside, so no cycle can arise. */
 static void merge_producers(struct remat_fuser *f, const struct remat_fuse_node *node,
-                            remat_group_id id)
+                            remat_fusion_id id)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_group_id other = input_group(f, node, i);
+        remat_fusion_id other = input_fusion(f, node, i);
         if (remat_is_none(other.i) || other.i == id.i || !can_join(f, other, node))
             continue;
-        const struct remat_fuse_group *a = &f->groups.items[other.i], *b = &f->groups.items[id.i];
-        bool mixed = (a->kind == REMAT_GROUP_COLUMN) != (b->kind == REMAT_GROUP_COLUMN);
+        const struct remat_fusion *a = &f->fusions.items[other.i], *b = &f->fusions.items[id.i];
+        bool mixed = (a->kind == REMAT_FUSION_COLUMN) != (b->kind == REMAT_FUSION_COLUMN);
         if (!mixed && remat_shape_equal(a->space, b->space) && has_room(f, a, b->node_count + 1))
             merge(f, other, id);
     }
 }
 
-static void append(struct remat_fuser *f, remat_node n, remat_group_id id)
+static void append(struct remat_fuser *f, remat_node n, remat_fusion_id id)
 {
-    struct remat_fuse_group *group = &f->groups.items[id.i];
-    if (group->kind == REMAT_GROUP_POINTWISE)
-        group->kind = kind_of(node_of(f, n));
-    *(group->node_count++ ? &f->next[group->last.i] : &group->first) = n;
-    group->last = n;
+    struct remat_fusion *fusion = &f->fusions.items[id.i];
+    if (fusion->kind == REMAT_FUSION_POINTWISE)
+        fusion->kind = kind_of(node_of(f, n));
+    *(fusion->node_count++ ? &f->next[fusion->last.i] : &fusion->first) = n;
+    fusion->last = n;
     f->next[n.i] = REMAT_NO_NODE;
-    set_group(f, n, id);
+    set_fusion(f, n, id);
 }
 
-static void consume(struct remat_fuser *f, remat_group_id group, remat_group_id own)
+static void consume(struct remat_fuser *f, remat_fusion_id fusion, remat_fusion_id own)
 {
-    if (!remat_is_none(group.i) && group.i != own.i)
-        f->groups.items[group.i].consumed = true;
+    if (!remat_is_none(fusion.i) && fusion.i != own.i)
+        f->fusions.items[fusion.i].consumed = true;
 }
 
 /* Readers of a value run before the node that updates it in place, as if that read from them. */
 static void mark_consumed(struct remat_fuser *f, const struct remat_fuse_node *node,
-                          remat_group_id own)
+                          remat_fusion_id own)
 {
     uint32_t updated = has(node, REMAT_FACT_IN_PLACE) ? node->output_count : 0;
     for (uint32_t i = 0; i < node->input_count; i++)
-        consume(f, source_group(f, node, i), own);
+        consume(f, source_fusion(f, node, i), own);
     for (uint32_t i = 0; i < updated; i++) {
         uint32_t root = source_of(f, node, i)->root.i;
         for (uint32_t r = f->readers.begin[root]; r < f->readers.begin[root + 1]; r++)
-            consume(f, group_of(f, node_of(f, f->readers.nodes[r])->output), own);
+            consume(f, fusion_of(f, node_of(f, f->readers.nodes[r])->output), own);
     }
 }
 
 static void place_node(struct remat_fuser *f, remat_node n)
 {
     const struct remat_fuse_node *node = node_of(f, n);
-    remat_group_id id = REMAT_NO_GROUP;
+    remat_fusion_id id = REMAT_NO_FUSION;
     if (!has(node, REMAT_FACT_BUILTIN)) {
-        id = find_group(f, node);
+        id = find_fusion(f, node);
         if (remat_is_none(id.i))
             id = find_sibling(f, n);
         else
             merge_producers(f, node, id);
     }
     if (remat_is_none(id.i))
-        id = open_group(f, node);
+        id = open_fusion(f, node);
     append(f, n, id);
     mark_consumed(f, node, id);
 }
 
 static void place_nodes(struct remat_fuser *f)
 {
-    f->groups.count = 0;
+    f->fusions.count = 0;
     for (remat_node n = {0}; n.i < f->graph->node_count; n.i++) {
         if (!f->sources.absorbed[n.i])
             place_node(f, n);
@@ -342,60 +341,60 @@ static void place_nodes(struct remat_fuser *f)
 /* A column reduction may have stayed out of one. */
 static bool is_full(const struct remat_fuser *f)
 {
-    for (size_t g = 0; g < f->groups.count; g++)
-        if (f->groups.items[g].node_count >= REMAT_FUSED_NODES_MAX)
+    for (size_t g = 0; g < f->fusions.count; g++)
+        if (f->fusions.items[g].node_count >= REMAT_FUSED_NODES_MAX)
             return true;
     return false;
 }
 
-/* Once more, within the groups that there are. */
+/* Once more, within the fusions that there are. */
 static void divide(struct remat_fuser *f)
 {
     REMAT_NEW(f->arena, f->within, f->graph->node_count);
-    for (remat_group_id g = {0}; g.i < f->groups.count; g.i++)
-        for (remat_node n = f->groups.items[g.i].first; !remat_is_none(n.i); n = f->next[n.i])
+    for (remat_fusion_id g = {0}; g.i < f->fusions.count; g.i++)
+        for (remat_node n = f->fusions.items[g.i].first; !remat_is_none(n.i); n = f->next[n.i])
             f->within[n.i] = g;
     for (uint32_t v = 0; v < f->graph->value_count; v++)
-        f->values[v].group = REMAT_NO_GROUP;
+        f->values[v].fusion = REMAT_NO_FUSION;
     place_nodes(f);
 }
 
-/* Values that the node's group reads from another. */
+/* Values that the node's fusion reads from another. */
 static void store_inputs(struct remat_fuser *f, const struct remat_fuse_node *node,
-                         remat_group_id group)
+                         remat_fusion_id fusion)
 {
     uint32_t reads = node->facts & REMAT_FUSE_COLUMN ? 0 : node->input_count; /* its shape alone */
     for (uint32_t i = 0; i < reads; i++) {
         remat_value root = source_of(f, node, i)->root;
-        if (!remat_is_none(root.i) && group_of(f, root).i != group.i)
+        if (!remat_is_none(root.i) && fusion_of(f, root).i != fusion.i)
             f->stored[root.i] = 1;
     }
 }
 
 /* --- the whole --- */
 
-/* Drops the groups that merging has emptied and renumbers in order of last nodes. */
+/* Drops the fusions that merging has emptied and renumbers in order of last nodes. */
 static void compact(struct remat_fuser *f)
 {
-    struct remat_fuse_groups ordered = {0};
+    struct remat_fusions ordered = {0};
     for (remat_node n = {0}; n.i < f->graph->node_count; n.i++) {
-        remat_group_id group = group_of(f, node_of(f, n)->output);
-        if (!remat_is_none(group.i) && f->groups.items[group.i].last.i == n.i)
-            REMAT_PUSH(f->arena, &ordered, f->groups.items[group.i]);
+        remat_fusion_id fusion = fusion_of(f, node_of(f, n)->output);
+        if (!remat_is_none(fusion.i) && f->fusions.items[fusion.i].last.i == n.i)
+            REMAT_PUSH(f->arena, &ordered, f->fusions.items[fusion.i]);
     }
     for (remat_kernel_id k = {0}; k.i < ordered.count; k.i++)
         for (remat_node n = ordered.items[k.i].first; !remat_is_none(n.i); n = f->next[n.i])
             f->kernel_of[n.i] = k;
-    f->groups = ordered;
+    f->fusions = ordered;
 }
 
 static void find_stored(struct remat_fuser *f)
 {
     for (remat_node n = {0}; n.i < f->graph->node_count; n.i++) {
         const struct remat_fuse_node *node = node_of(f, n);
-        remat_group_id group = group_of(f, node->output);
-        if (!remat_is_none(group.i))
-            store_inputs(f, node, group);
+        remat_fusion_id fusion = fusion_of(f, node->output);
+        if (!remat_is_none(fusion.i))
+            store_inputs(f, node, fusion);
     }
 }
 
@@ -441,7 +440,7 @@ static void list_facts(struct remat_fuser *f)
             .phase = node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase};
     }
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
-        f->values[v.i] = (struct remat_fuse_value){.group = REMAT_NO_GROUP};
+        f->values[v.i] = (struct remat_fuse_value){.fusion = REMAT_NO_FUSION};
 }
 
 static void store(struct remat_fuser *f, remat_value value)

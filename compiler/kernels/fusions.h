@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of nodes that run in one kernel. */
-#ifndef REMAT_FUSE_GROUPS_H
-#define REMAT_FUSE_GROUPS_H
+/* Fusions of nodes that run in one kernel. */
+#ifndef REMAT_FUSIONS_H
+#define REMAT_FUSIONS_H
 
 #include "analysis.h"
 #include "kernel_list.h"
@@ -29,18 +29,18 @@ struct remat_fuse_node { /* facts of a node, in few bytes */
     uint8_t phase; /* forward for loss; a kernel has nodes of one phase */
 };
 
-enum remat_group_kind {
-    REMAT_GROUP_POINTWISE,
-    REMAT_GROUP_ROW,
-    REMAT_GROUP_COLUMN,
-    REMAT_GROUP_BUILTIN
+enum remat_fusion_kind {
+    REMAT_FUSION_POINTWISE,
+    REMAT_FUSION_ROW,
+    REMAT_FUSION_COLUMN,
+    REMAT_FUSION_BUILTIN
 };
 
-REMAT_INDEX(remat_group_id); /* of a fuser */
-#define REMAT_NO_GROUP ((remat_group_id){REMAT_NONE})
+REMAT_INDEX(remat_fusion_id); /* of a fuser */
+#define REMAT_NO_FUSION ((remat_fusion_id){REMAT_NONE})
 
-struct remat_fuse_group {
-    uint8_t kind; /* enum remat_group_kind */
+struct remat_fusion {
+    uint8_t kind; /* enum remat_fusion_kind */
     uint8_t phase;
     bool consumed;                   /* a node outside has read from it: closed */
     const struct remat_shape *space; /* the index space */
@@ -49,8 +49,8 @@ struct remat_fuse_group {
 };
 
 struct remat_fuse_value {
-    uint32_t reads;       /* number of nodes' inputs that load it, through no view */
-    remat_group_id group; /* that computes it; none: no group does */
+    uint32_t reads;         /* number of nodes' inputs that load it, through no view */
+    remat_fusion_id fusion; /* that computes it; none: no fusion does */
 };
 
 struct remat_fuser {
@@ -58,16 +58,17 @@ struct remat_fuser {
     const struct remat_graph *graph;
     struct remat_fuse_node *facts; /* by node */
     struct remat_fuse_value *values;
-    struct remat_fuse_groups REMAT_LIST(struct remat_fuse_group) groups;
-    uint8_t *stored;            /* by value: another kernel reads it, or it is lasting */
-    remat_kernel_id *kernel_of; /* by node: the kernel that its group becomes; none: in no group */
-    remat_node *next;           /* by node: the next one in its group */
-    remat_group_id *within; /* by node: the group that bounds it; NULL: any group, of any size */
+    struct remat_fusions REMAT_LIST(struct remat_fusion) fusions;
+    uint8_t *stored; /* by value: another kernel reads it, or it is lasting */
+    remat_kernel_id
+        *kernel_of;          /* by node: the kernel that its fusion becomes; none: in no fusion */
+    remat_node *next;        /* by node: the next one in its fusion */
+    remat_fusion_id *within; /* by node: the fusion that bounds it; NULL: any fusion, of any size */
     struct remat_sources sources;
     struct remat_readers readers; /* by source */
 };
 
-/* Fills all but arena and graph. Groups are in the order of their last nodes, as kernels are; the
+/* Fills all but arena and graph. Fusions are in the order of their last nodes, as kernels are; the
  * nodes of each are in graph order. */
 void remat_fuse_collect(struct remat_fuser *f);
 
