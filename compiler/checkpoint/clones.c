@@ -421,9 +421,6 @@ struct remat_wired_run remat_wire_run(struct remat_arena *arena, struct remat_ar
                       .graph = &out.graph};
     for (size_t k = 0; k < kept->count; k++)
         wire_value(&w, c->graph->nodes[kept->items[k].i].outputs[0]);
-    REMAT_NEW_UNINITIALIZED(scratch, out.kernel_of, out.graph.node_count);
-    for (uint32_t n = 0; n < out.graph.node_count; n++)
-        out.kernel_of[n] = REMAT_NONE;
     for (uint32_t i = c->run_begin[run.i]; i < c->run_begin[run.i + 1]; i++) {
         remat_node n = c->run_nodes[i];
         remat_value v = own[c->graph->nodes[n.i].outputs[0].i];
@@ -433,7 +430,6 @@ struct remat_wired_run remat_wire_run(struct remat_arena *arena, struct remat_ar
         list_before(&w, arena, &out.graph.nodes[node.i], &out.before);
         if (is_absorbed(c, n))
             continue;
-        out.kernel_of[node.i] = run.i;
         REMAT_PUSH(scratch, &out.nodes, node);
         REMAT_PUSH(arena, &out.originals, n);
     }

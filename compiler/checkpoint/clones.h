@@ -55,7 +55,6 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
 struct remat_wired_run {
     struct remat_graph graph;
     remat_value *values;          /* by value: that of the clones' graph */
-    uint32_t *kernel_of;          /* by node: none, if it is not of the run's kernel */
     struct remat_nodes nodes;     /* of the run's kernel, in graph order */
     struct remat_nodes originals; /* the same in the clones' graph */
     struct remat_runs before; /* reruns and gets that it reads, in the order in which they precede

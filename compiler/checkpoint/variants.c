@@ -100,7 +100,7 @@ static struct remat_variant *form(struct remat_variants *v, const struct remat_d
     REMAT_NEW(v->arena, out, 1);
     out->content = *content;
     out->before = wired.before;
-    out->kernel = remat_kernel_write(v->writer, &wired.graph, wired.kernel_of, wired.nodes.items,
+    out->kernel = remat_kernel_write(v->writer, &wired.graph, NULL, wired.nodes.items,
                                      (uint32_t)wired.nodes.count, stored);
     out->kernel.nodes = wired.originals.items;
     rename_values(&out->kernel, wired.values);

@@ -147,7 +147,8 @@ static uint16_t argument(struct body *b, remat_value v)
     remat_value root = remat_storage_root(b->graph, v);
     remat_node n = remat_producer(b->graph, root);
     const struct remat_node_info *maker = remat_producer_info(b->graph, root);
-    bool itself = maker && (remat_is_made_by_readers(maker) || remat_is_none(b->w->kernel_of[n.i]));
+    bool itself = maker && (remat_is_made_by_readers(maker) || !b->w->kernel_of ||
+                            remat_is_none(b->w->kernel_of[n.i]));
     if (itself && root.i == v.i) {
         node_instruction(b, maker);
         return bound(b, v);

@@ -15,9 +15,9 @@ struct remat_kernel_writer;
 struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena,
                                                        struct remat_arena *scratch);
 /* The kernel of nodes in graph order: one built-in node, or several that can be fused. The kernel
- * refers to `nodes`. kernel_of, by node: REMAT_NONE if it is absorbed (analysis.h). stored[n]: it
- * writes the result of nodes[n]; of a built-in kernel, which writes all of them, both may be NULL.
- */
+ * refers to `nodes`. kernel_of, by node: REMAT_NONE if it is absorbed (analysis.h); NULL: all
+ * others are. stored[n]: it writes the result of nodes[n]; NULL for a built-in kernel, which writes
+ * all of them. */
 struct remat_kernel_info remat_kernel_write(struct remat_kernel_writer *writer,
                                             const struct remat_graph *graph,
                                             const uint32_t *kernel_of, remat_node *nodes,
