@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of a batch and their numbers. */
+/* Equal pieces of a batch and their numbers. */
 #include "cpu_builtin.h"
 
 static remat_status prepare_batch_slice(struct cpu_device *device,

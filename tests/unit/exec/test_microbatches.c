@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scripts, parts of a batch and the number that the session writes; what is refused of them. */
+/* Scripts, microbatches and the number that the session writes; what is refused of them. */
 #include "borrowed_plan.h"
 #include "check.h"
 #include "program.h"
