@@ -2,14 +2,14 @@
 """Every name of PyTorch's that is not public, in one place and checked at import."""
 import torch
 
-WORKS = "2.15"
+WORKS = ("2.14", "2.15")
 
 
 def _unsupported(why):
-    return ImportError(f"remat works with PyTorch {WORKS}; this is {torch.__version__}: {why}")
+    return ImportError(f"remat works with PyTorch {' and '.join(WORKS)}; this is {torch.__version__}: {why}")
 
 
-if tuple(torch.__version__.split(".")[:2]) != tuple(WORKS.split(".")):
+if ".".join(torch.__version__.split(".")[:2]) not in WORKS:
     raise _unsupported("another version")
 
 try:
