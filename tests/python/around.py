@@ -180,7 +180,11 @@ def settings_that_are_wrong():
     wanted(lambda: sizes.parse_bytes("80G"), remat.Error, "80GB or 80GiB?")
     wanted(lambda: remat.backend("much", kernels="aot_eager"), remat.Error, "'much' is not a number of bytes")
     wanted(lambda: remat.backend("1GB", kernels="triton"), remat.Error, "inductor, aot_eager")
-    wanted(lambda: remat.backend("1GB", kernels="inductor"), remat.Error, "not built yet")
+    wanted(lambda: remat.backend("1GB", options={"max_autotun": True}), remat.Error, "'max_autotun'", "_inductor.config")
+    wanted(lambda: remat.backend("1GB", options={"triton.cudagraphs": True}), remat.Refused, "triton.cudagraphs")
+    for mode in ("reduce-overhead", "max-autotune"):
+        wanted(lambda: torch.compile(network(), backend=remat.backend("1GB"), mode=mode)(torch.randn(8, 256)),
+               remat.Refused, f"mode '{mode}' makes CUDA graphs")
     wanted(lambda: remat.backend("1GB", kernels="aot_eager", margin=1.5), remat.Error, "margin 1.5")
     wanted(lambda: remat.backend("1GB", kernels="aot_eager", options={"recompute": 1}), remat.Error, "recomputable")
     wanted(lambda: plan(network(), "1GB", costs="h101"), remat.Error, "costs 'h101'", "h100-sxm")
@@ -236,11 +240,11 @@ try:
     step()
 except Exception as error:
     assert "needs a budget" in str(error), error
-step(options={"budget": "1GB"})
+step(options={"budget": "1GB", "kernels": "aot_eager"})
 os.environ["REMAT_BUDGET"] = "2GB"
 torch.compiler.reset()
 step()
-backend = remat.defaults(budget="3GB", model=model)
+backend = remat.defaults(budget="3GB", model=model, kernels="aot_eager")
 try:
     step()
 except Exception as error:

@@ -9,11 +9,12 @@ import math
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from . import _planner, bare_problem, costs as costs_of, draws, fronts, keys, nodes, outside, proposals, rules, steps
+from . import (_planner, bare_problem, costs as costs_of, draws, fronts, inductor, keys, nodes, outside, proposals,
+               rules, steps)
 from ._torch import default_partition
 from .calls import Calls, in_backward_pass
 from .errors import Error, InfeasibleBudget
-from .joint import Joint
+from .joint import Joint, rounding
 from .prepare import prepare
 from .replay import replay
 from .report import Report, Step, of_modules
@@ -25,7 +26,6 @@ from .variants import Graph
 LOG = logging.getLogger("remat")
 KERNELS = ("inductor", "aot_eager")
 OPTIONS = ("recomputable", "replay_random")
-ROUNDING_BYTES = {"cuda": 512}  # what the device's allocator rounds up to
 MODULES_SHOWN = 8  # in a remark
 CALLS_WATCHED = 4  # first calls of a graph in which gradients of earlier microbatches would show
 
@@ -59,13 +59,16 @@ class Backend:
         self.budget_bytes = parse_bytes(budget)
         if kernels not in KERNELS:
             raise Error(f"kernels '{kernels}' is not one of {', '.join(KERNELS)}")
-        if kernels == "inductor":
-            raise Error('kernels="inductor" is not built yet: use kernels="aot_eager", PyTorch\'s eager kernels')
         if not 0 <= margin < 1:
             raise Error(f"margin {margin} is not a share of the budget in [0, 1)")
-        unknown = sorted(set(options or {}) - set(OPTIONS))
-        if unknown:
-            raise Error(f"unknown option '{unknown[0]}' (accepted: {', '.join(OPTIONS)})")
+        self.kernels = kernels
+        self.settings = {name: value for name, value in (options or {}).items() if name not in OPTIONS}  # of Inductor
+        if kernels == "inductor":
+            inductor.check_settings(self.settings)
+            if (options or {}).get("replay_random"):
+                raise Error("option 'replay_random' is for eager kernels: Inductor makes random numbers from seeds")
+        elif self.settings:
+            raise Error(f"unknown option '{min(self.settings)}' (accepted: {', '.join(OPTIONS)})")
         self.margin, self.margin_bytes = margin, int(self.budget_bytes * margin)
         self.model, self.optimizer, self.accumulate = model, optimizer, accumulate
         self.costs, self.recomputable = costs, tuple((options or {}).get("recomputable", ()))
@@ -76,9 +79,11 @@ class Backend:
         self.variants, self.step, self.failure = {}, None, None  # of calls; what was planned for a step, or why not
 
     def __call__(self, module, example_inputs, **settings):
+        rules.check_settings()
+        if self.kernels == "inductor":
+            return inductor.Compilation(self, **settings).run(module, example_inputs)
         if settings.get("mode"):
             raise Error(f"mode '{settings['mode']}' is of Inductor: kernels=\"aot_eager\" takes none")
-        rules.check_settings()
         graph = Graph(module, self._partition, self._watched, self._is_whole(example_inputs))
         run = graph.compile_first(module, example_inputs)
         if graph.facts is None:
@@ -109,19 +114,22 @@ class Backend:
                                      static_lifetime_input_indices=static)
         tags = rules.count_tags(joint_module)
         prepare(joint_module, self.replay_random)
-        joint = Joint(joint_module, num_fwd_outputs, _rounding(joint_module), self.recomputable)
+        joint = Joint(joint_module, num_fwd_outputs, rounding(joint_module), self.recomputable)
         if variant is None:
             self.outside = outside.count(self.model, self.optimizer, self.accumulate)
             given = outside.input_bytes(joint_inputs, static) if self.outside.counted else 0
             first = self._of_whole if graph.whole else self._of_part
             variant, planning = first(joint, given, tags, num_fwd_outputs)
-            graph.planned(variant, Planned(planning, num_fwd_outputs), static, joint.rounding)
-            self.planned.append(graph.planning)
+            graph.planned(variant, self.add(planning, num_fwd_outputs), static, joint.rounding)
         elif self._facts(joint).plain() != variant.facts.plain():
             raise Error(f"internal error: graph {graph.planning.graph.number} was traced to another problem")
         else:
             variant = fronts.variant(self._facts(joint), variant.sequence)
         return split(Unrolled(joint, variant.facts.rows, variant.sequence), num_fwd_outputs, static)
+
+    def add(self, planning, result_count):
+        self.planned.append(Planned(planning, result_count))
+        return self.planned[-1]
 
     def _facts(self, joint):
         costs = costs_of.resolve(self.costs, joint.module)
@@ -141,7 +149,7 @@ class Backend:
         beside = self.margin_bytes + self.outside.step_bytes + input_bytes
         self._check_update()
         if memory.peak_bytes + beside > self.budget_bytes:
-            raise self._infeasible(facts.rows, decision, beside, 0)
+            raise self._no_plan(facts.rows, decision, beside, 0)
         return (fronts.variant(facts, decision.sequence),
                 self._planning(joint, facts.rows, decision, memory, self.budget_bytes - beside, input_bytes, 0, tags,
                                facts.costs))
@@ -149,18 +157,12 @@ class Backend:
     def _plan(self, joint, input_bytes, tags, forward_count):
         costs = costs_of.resolve(self.costs, joint.module)
         rows = bare_problem.build(joint, costs)
-        earlier = self._earlier_bytes()
-        if earlier:
-            self._remark(f"graph {len(self.planned) + 1} was planned for what earlier graphs of the step left, not "
-                         f"together with them: {format_bytes(earlier)} are theirs")
-        beside = self.margin_bytes + self.outside.step_bytes + earlier + input_bytes
-        self._check_update()
-        left = self.budget_bytes - beside
+        left, beside, earlier = self.room(input_bytes)
         plain = [row.plain() for row in rows]
         decision = proposals.better(_planner.solve(plain, max(left, 1)), joint, rows, left, forward_count)
         decision = draws.join(decision, rows, left)
         if not decision.sequence:
-            raise self._infeasible(rows, decision, beside, earlier)
+            raise self._no_plan(rows, decision, beside, earlier)
         memory = replay(rows, decision.sequence)
         if memory.peak_bytes != decision.peak_bytes or memory.peak_bytes > left:
             raise Error(f"internal error: the plan's peak is {memory.peak_bytes} bytes, not {decision.peak_bytes}, "
@@ -168,8 +170,30 @@ class Backend:
         planning = self._planning(joint, rows, decision, memory, left, input_bytes, earlier, tags, costs.name)
         return planning, decision.sequence, rows
 
+    def room(self, input_bytes):
+        """(bytes that are left to a graph, bytes outside it, those of them of earlier graphs)"""
+        earlier = self._earlier_bytes()
+        if earlier:
+            self._remark(f"graph {len(self.planned) + 1} was planned for what earlier graphs of the step left, not "
+                         f"together with them: {format_bytes(earlier)} are theirs")
+        beside = self.margin_bytes + self.outside.step_bytes + earlier + input_bytes
+        self._check_update()
+        return self.budget_bytes - beside, beside, earlier
+
     def _planning(self, joint, rows, decision, memory, left, input_bytes, earlier, tags, costs):
         """What the report says of it."""
+        symbolic = self.note(joint, tags)
+        told = sum(rows[index].time_ns for index in bare_problem.twins(rows))
+        time_ns = sum(rows[row].time_ns for row in decision.sequence)
+        return Planning(len(self.planned) + 1, left, memory.peak_bytes, decision.given_peak_bytes,
+                        _place(rows[memory.peak_row]), memory.border_bytes,
+                        sum(rows[row].bytes for row in memory.saved), input_bytes, time_ns, decision.total_ns - told,
+                        decision.lower_bound_ns, decision.floor_bytes, costs, len(rows),
+                        len(decision.sequence) - len(rows), of_modules(rows, decision.sequence, memory.saved),
+                        _count(joint.once.values()), tags, symbolic, earlier, decision.found_by)
+
+    def note(self, joint, tags):
+        """Remarks on what a plan of the next graph does not promise. Returns whether sizes are symbolic."""
         number = len(self.planned) + 1
         symbolic = any(isinstance(nodes.value(node), torch.SymInt) for node in joint.nodes if node.op == "placeholder")
         if symbolic:
@@ -178,13 +202,7 @@ class Backend:
         preferred = sum(count for name, count in tags.items() if name.startswith("PREFER_"))
         if preferred:
             self._remark(f"{preferred} PREFER_* tags of checkpointing are ignored: the plan decides; MUST_* tags hold")
-        told = sum(rows[index].time_ns for index in bare_problem.twins(rows))
-        time_ns = draws.time_ns(rows, decision.sequence)
-        return Planning(number, left, memory.peak_bytes, decision.given_peak_bytes, _place(rows[memory.peak_row]),
-                        memory.border_bytes, sum(rows[row].bytes for row in memory.saved), input_bytes, time_ns,
-                        decision.total_ns - told, decision.lower_bound_ns, decision.floor_bytes, costs, len(rows),
-                        len(decision.sequence) - len(rows), of_modules(rows, decision.sequence, memory.saved),
-                        _count(joint.once.values()), tags, symbolic, earlier, decision.found_by)
+        return symbolic
 
     def _variant_of(self, graph, key):
         if self.failure is not None:
@@ -244,13 +262,18 @@ class Backend:
                                    f"{format_bytes(self.budget_bytes)} (margin included){advice}",
                                    floor_bytes=update + self.margin_bytes)
 
-    def _infeasible(self, rows, decision, beside, earlier):
-        smallest = self._budget_for(decision.smallest_bytes, beside) if decision.smallest_bytes else None
-        floor = self._budget_for(decision.floor_bytes, beside)
+    def _no_plan(self, rows, decision, beside, earlier):
+        why = f", which {_place(rows[decision.floor_row])} needs"
+        return self.infeasible(decision.smallest_bytes, decision.floor_bytes, why, beside, earlier)
+
+    def infeasible(self, smallest_bytes, floor_bytes, why, beside, earlier):
+        """Of bytes that are left to a graph; `why` goes on after the floor."""
+        smallest = self._budget_for(smallest_bytes, beside) if smallest_bytes else None
+        floor = self._budget_for(floor_bytes, beside)
         found = f"the smallest for which a plan was found is {format_bytes(smallest)} ({smallest})" if smallest else \
             "no plan was found for any smaller one"
         message = (f"no plan fits the budget of {format_bytes(self.budget_bytes)}: {found}; none exists below "
-                   f"{format_bytes(floor)} ({floor}), which {_place(rows[decision.floor_row])} needs. Of the budget, "
+                   f"{format_bytes(floor)} ({floor}){why}. Of the budget, "
                    f"{format_bytes(beside)} are outside this graph (margin, parameters, optimizer, inputs, earlier "
                    "graphs)")
         if earlier:
@@ -264,8 +287,9 @@ class Backend:
 
     def _watched(self, graph, run):
         """The compiled forward pass, which notes what it leaves, and warns of gradients that were not counted."""
-        run, planned = self.calls.watched(graph, run), graph.planning
+        return self.noting(graph.planning, self.calls.watched(graph, run))
 
+    def noting(self, planned, run):
         def forward(arguments):
             given = {nodes.storage(one) for one in arguments if isinstance(one, torch.Tensor)}
             self._look_for_gradients(planned)
@@ -296,13 +320,6 @@ class Backend:
         left = self.budget_bytes - self.margin_bytes - count.step_bytes - self._earlier_bytes()
         return keys.key(left, count.counted, inputs, self.costs, self.recomputable, self.replay_random,
                         self._is_whole(inputs))
-
-
-def _rounding(module):
-    for node in module.graph.nodes:
-        if node.op == "call_function" and nodes.tensors(node):
-            return ROUNDING_BYTES.get(nodes.tensors(node)[0].device.type, 1)
-    return 1
 
 
 def _place(row):

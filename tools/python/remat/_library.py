@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libremat-compiler by ctypes: its structs as in remat/solve.h, and how it is found."""
+"""libremat-compiler by ctypes: its structs as in remat/compile.h and remat/solve.h, and how it is found."""
 import ctypes as c
 import functools
 import os
 import pathlib
 import shutil
+import weakref
 
 from .errors import Error
 
@@ -33,6 +34,37 @@ class SolvedInfo(c.Structure):
                 ("lower_bound", c.c_double)]
 
 
+class ValueSpec(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("dtype", c.c_char_p), ("rank", c.c_uint32),
+                ("shape", c.c_int64 * 6), ("pin", c.c_char_p)]
+
+
+class Attribute(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("key", c.c_char_p), ("number", c.c_double),
+                ("integers", c.POINTER(c.c_int64)), ("integer_count", c.c_uint32)]
+
+
+class NodeSpec(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("op", c.c_char_p), ("phase", c.c_char_p), ("scope", c.c_char_p),
+                ("input_count", c.c_uint32), ("output_count", c.c_uint32), ("attribute_count", c.c_uint32),
+                ("inputs", c.POINTER(c.c_uint32)), ("outputs", c.POINTER(ValueSpec)),
+                ("attributes", c.POINTER(Attribute))]
+
+
+class OrderInfo(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("policy", c.c_char_p)] + [
+        (name, c.c_uint64) for name in ("arena_bytes", "peak_bytes", "static_bytes", "reserve_bytes", "step_ns",
+                                        "base_step_ns", "bound_step_ns", "floor_bytes")] + [("cut_short", c.c_bool)]
+
+
+class OrderRun(c.Structure):
+    _fields_ = [("node", c.c_uint32), ("round", c.c_uint32), ("kernel", c.c_uint32), ("stored", c.c_bool)]
+
+
+class TradePoint(c.Structure):
+    _fields_ = [("peak_bytes", c.c_uint64), ("step_ns", c.c_uint64), ("bound_step_ns", c.c_uint64)]
+
+
 def sized(kind, **fields):
     return kind(struct_size=c.sizeof(kind), **fields)
 
@@ -56,10 +88,7 @@ class Handle:
     def __init__(self, session, kind, *arguments):
         self.session, self.kind, self.pointer = session, kind, c.c_void_p()
         session.call(f"{kind}_create", *arguments, c.byref(self.pointer))
-
-    def __del__(self):
-        if self.pointer:
-            getattr(self.session.so, f"{self.kind}_destroy")(c.byref(self.pointer))
+        weakref.finalize(self, _destroy, session, kind, self.pointer)
 
     def info(self, kind):
         found = sized(kind)
@@ -70,6 +99,11 @@ class Handle:
         count = c.c_uint32()
         items = getattr(self.session.so, f"{self.kind}_{what}")(self.pointer, c.byref(count))
         return list((kind * count.value).from_buffer_copy(c.string_at(items, count.value * c.sizeof(kind))))
+
+
+def _destroy(session, kind, pointer):
+    """The session is given, so that it outlives what was made with it, at the end of the process too."""
+    getattr(session.so, f"{kind}_destroy")(c.byref(pointer))
 
 
 class Session:
@@ -99,7 +133,7 @@ def load():
     if version != VERSION:
         raise Error(f"{path} is of version {version}, this package needs {VERSION}: install both from one release")
     so.remat_context_message.restype = c.c_char_p
-    for name in ("remat_context_create", "remat_solved_runs"):
+    for name in ("remat_context_create", "remat_order_runs", "remat_solved_runs", "remat_trade_points"):
         getattr(so, name).restype = c.c_void_p
     return so
 

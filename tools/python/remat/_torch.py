@@ -18,6 +18,7 @@ try:
     from torch._dynamo.backends.debugging import boxed_nop
     from torch._dynamo.exc import BackendCompilerFailed
     from torch._functorch import config as functorch_config
+    from torch._functorch.compile_utils import fx_graph_cse
     from torch._functorch.partitioners import (
         _extract_fwd_bwd_modules as extract_modules,
         _is_assert_only_symbool as is_assert_only_symbool,
@@ -33,6 +34,23 @@ try:
     )
     from torch._guards import TracingContext, tracing
     from torch._higher_order_ops.effects import with_effects
+    from torch._inductor import config as inductor_config, list_mode_options, memory as inductor_memory
+    from torch._inductor.compile_fx import (
+        _recursive_post_grad_passes as post_grad_passes,
+        _recursive_record_original_output_strides as record_output_strides,
+        compile_fx,
+        compile_fx_inner,
+        fake_tensor_prop,
+        shape_env_from_inputs,
+        view_to_reshape,
+    )
+    from torch._inductor.custom_graph_pass import CustomPartitionerFn
+    from torch._inductor.debug import DebugContext
+    from torch._inductor.graph import GraphLowering
+    from torch._inductor.codegen.wrapper import can_match_buffer_size
+    from torch._inductor.ir import Layout
+    from torch._inductor.scheduler import SchedulerNode
+    from torch._inductor.virtualized import V
     from torch._ops import HigherOrderOperator, OpOverload
     from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -48,11 +66,14 @@ except ImportError as missing:
     raise _unsupported(str(missing)) from missing
 
 __all__ = [
-    "BackendCompilerFailed", "CheckpointPolicy", "FakeTensor", "FakeTensorMode", "HigherOrderOperator", "OpOverload",
-    "OrderedSet", "TracingContext", "aot_autograd", "boxed_nop", "current_graph_task_id", "default_partition",
-    "disable_current_modes", "enter_autocast", "extract_modules", "flop_registry", "force_save_effectful_ops",
-    "functorch_config", "is_assert_only_symbool", "is_opaque_node", "is_rng_op", "is_sym_node",
-    "memory_budget_annotation", "min_cut_partition", "must_be_in_backward", "must_be_in_forward", "optimization_hint",
-    "run_and_save_rng_state", "run_with_rng_state", "thread_graphsafe_rng_from_hops", "tracing", "tree_leaves",
-    "tree_map", "with_effects",
+    "BackendCompilerFailed", "CheckpointPolicy", "CustomPartitionerFn", "DebugContext", "FakeTensor", "FakeTensorMode",
+    "GraphLowering", "HigherOrderOperator", "Layout", "OpOverload", "OrderedSet", "SchedulerNode", "TracingContext",
+    "V", "aot_autograd", "boxed_nop", "can_match_buffer_size", "compile_fx", "compile_fx_inner",
+    "current_graph_task_id", "default_partition", "disable_current_modes", "enter_autocast", "extract_modules",
+    "fake_tensor_prop", "flop_registry", "force_save_effectful_ops", "functorch_config", "fx_graph_cse",
+    "inductor_config", "inductor_memory", "is_assert_only_symbool", "is_opaque_node", "is_rng_op", "is_sym_node",
+    "list_mode_options", "memory_budget_annotation", "min_cut_partition", "must_be_in_backward", "must_be_in_forward",
+    "optimization_hint", "post_grad_passes", "record_output_strides", "run_and_save_rng_state", "run_with_rng_state",
+    "shape_env_from_inputs", "thread_graphsafe_rng_from_hops", "tracing", "tree_leaves", "tree_map", "view_to_reshape",
+    "with_effects",
 ]

@@ -11,6 +11,7 @@ from ._torch import must_be_in_backward, tree_leaves
 from .nodes import is_getitem, is_number, is_tangent, is_view, storage, storage_bytes, tensors
 
 SMALL_PART = 16  # a result so many times smaller than the largest of its operator is kept apart from it
+ROUNDING_BYTES = {"cuda": 512}  # what the device's allocator rounds up to
 AFTER_BORDER = "remat_after_border"  # in a node's meta: it runs in the backward pass
 
 
@@ -124,3 +125,11 @@ class Joint:
         """The scheduled node whose storage a result of the graph lies in, or None."""
         unit = self.unit(node) if isinstance(node, fx.Node) else None
         return unit if unit in self.scheduled else None
+
+
+def rounding(module):
+    """What bytes are rounded up to on the device of a graph."""
+    for node in module.graph.nodes:
+        if node.op == "call_function" and tensors(node):
+            return ROUNDING_BYTES.get(tensors(node)[0].device.type, 1)
+    return 1

@@ -33,7 +33,6 @@ class Named:
     def _made(self, settings):
         key = repr(sorted(settings.items(), key=lambda item: item[0]))
         if key not in self._by_settings:
-            settings.setdefault("kernels", "aot_eager")
             self._by_settings[key] = shared(**settings)
         return self._by_settings[key]
 
@@ -58,5 +57,4 @@ def compile_named(module, example_inputs, *, options=None, **settings):
 def defaults(budget, **settings):
     """Sets what backend="remat" uses where no options are given, as remat.backend() has it, and returns that backend,
     for its report."""
-    settings.setdefault("kernels", "aot_eager")
     return NAMED.set(shared(budget, **settings))

@@ -21,11 +21,13 @@ class Module:
 
 @dataclasses.dataclass
 class Graph:
-    """One planned graph. Bytes are of what it allocates; times of one step, in ns, under `costs`."""
+    """One planned graph. Bytes are of what it allocates; times of one step, in ns, under `costs`. With Inductor's kernels
+    `estimated_peak_bytes` is its own account of the compiled graphs, `fastest_bytes` the peak of the plan without a
+    budget, and with eager ones `everything_saved_bytes` that of the plan that runs nothing again."""
     number: int
     given_bytes: int
     planned_peak_bytes: int
-    everything_saved_bytes: int
+    everything_saved_bytes: int | None
     peak_at: str
     held_at_border_bytes: int
     saved_bytes: int
@@ -43,6 +45,10 @@ class Graph:
     symbolic: bool
     earlier_bytes: int
     found_by: str = "the search"
+    kernels: str = "aot_eager"
+    estimated_peak_bytes: int | None = None
+    guarded: bool = False
+    fastest_bytes: int | None = None
     nested_regions: int = 0
 
     @property
@@ -206,10 +212,18 @@ def _step_lines(step):
     return lines
 
 
+def _whole(graph):
+    if graph.estimated_peak_bytes is None:
+        return f"{format_bytes(graph.everything_saved_bytes)} with everything saved"
+    guard = ", with its guard against fusions that raise the peak" if graph.guarded else ""
+    return (f"{format_bytes(graph.estimated_peak_bytes)} by Inductor's own account{guard}; the fastest plan of all takes "
+            f"{format_bytes(graph.fastest_bytes)}")
+
+
 def _graph_lines(graph):
     lines = [f"graph {graph.number}          {format_bytes(graph.given_bytes)} given, "
-             f"{format_bytes(graph.planned_peak_bytes)} planned, {format_bytes(graph.everything_saved_bytes)} with "
-             f"everything saved; inputs {format_bytes(graph.input_bytes)}",
+             f"{format_bytes(graph.planned_peak_bytes)} planned, {_whole(graph)}; inputs "
+             f"{format_bytes(graph.input_bytes)}",
              f"  peak at        {graph.peak_at}",
              f"  saved          {format_bytes(graph.saved_bytes)} for the backward pass",
              f"  overhead       {percent(graph.overhead)} of the step with everything saved, {graph.reruns} reruns; "

@@ -12,10 +12,14 @@ from ._torch import (OrderedSet, extract_modules, is_assert_only_symbool, is_opa
 from .bare_problem import BORDER, MARK
 
 
-class Unrolled:
-    """`module`: the copy; `before`: names of its nodes before the border; `crossing`: what is read across it."""
+WRITTEN = "remat_written"  # in a node's meta: the plan writes its result to memory
 
-    def __init__(self, joint, rows, sequence):
+
+class Unrolled:
+    """`module`: the copy; `before`: names of its nodes before the border; `crossing`: what is read across it. `written`:
+    places in the sequence whose copies are marked WRITTEN."""
+
+    def __init__(self, joint, rows, sequence, written=()):
         self.joint = joint
         self.graph = fx.Graph()
         self.newest = {}  # of a node of the joint graph: its newest copy
@@ -37,6 +41,7 @@ class Unrolled:
                 self._forget_views()
             elif run is not MARK:
                 self._run(run)
+                self.newest[run].meta[WRITTEN] = place in written
         for update in joint.updates:
             if must_be_in_backward(update):
                 self._need(update)

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The joint graph as a graph of foreign nodes, which libremat-compiler plans with the fusion of whoever compiles it.
+
+Values have the shapes in which they are computed together. A reshape of dense elements is no node: its reader takes the
+shape of what it reads, and broadcasts are restated over that shape. What does not fit, such as a transposed or gathered
+operand, is read through a view of as many elements as are moved; its true strides would not change the plan."""
+import dataclasses
+import math
+
+import torch
+from torch import fx
+
+from . import classes, nodes, rules
+from .nodes import hint, is_getitem, is_tangent, is_view, moved_bytes, storage_bytes, tensors, value
+from .scratch import scratch_bytes
+from ._orders import Graph
+
+FORWARD, LOSS, BACKWARD = "forward", "loss", "backward"
+LARGE = 64  # the loss begins behind the last value at least that part of the largest
+PINNED = ("MUST_SAVE", "reads what is mutated")  # reasons for which a fused operator runs once
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """Of the graph: its number, and the type it was stated with."""
+    number: int
+    bits: int
+    shape: list
+
+    @property
+    def elements(self):
+        return math.prod(self.shape)
+
+
+def sizes(tensor):
+    """The shape, without a size of 0 and with at least one axis."""
+    return [max(hint(size), 1) for size in tensor.shape] or [1]
+
+
+def bits(tensor):
+    return 8 * tensor.element_size()
+
+
+class Foreign:
+    """`graph`: finished; `stands_for`: of each of its nodes the scheduled node, or None; `phases`: its phase."""
+
+    def __init__(self, joint, costs):
+        self.joint, self.costs, self.graph = joint, costs, Graph("joint")
+        self.values, self.views, self.stands_for, self.phases, self.token = {}, {}, [], [], None
+        first = [node for node in joint.scheduled if node in joint.before and not self._is_part(node)]
+        then = [node for node in joint.scheduled if node not in joint.before and not self._is_part(node)]
+        loss = self._loss(first)
+        for node in joint.nodes:
+            if node.op in ("placeholder", "get_attr") and tensors(node) and not is_tangent(node):
+                tensor = tensors(node)[0]
+                shape = sizes(tensor)
+                self.values[node] = Value(self.graph.input(node.name, bits(tensor), shape), bits(tensor), shape)
+        for node in first:
+            self._add(node, LOSS if node in loss else FORWARD)
+        for node in joint.tangents:
+            for tensor in tensors(node)[:1]:
+                self._results(node, None, "once", [], BACKWARD, [(node, tensor, sizes(tensor))], launches=0)
+        for node in then:
+            self._add(node, BACKWARD)
+        self.graph.finish(self._outputs())
+
+    def _is_part(self, node):
+        return is_getitem(node) and node.args[0] in self.joint.scheduled
+
+    def _loss(self, first):
+        """Nodes behind the last large value of the forward pass."""
+        made = [max([storage_bytes(tensor) for tensor in tensors(node)], default=0) for node in first]
+        last = max((index for index, size in enumerate(made) if LARGE * size >= max(made)), default=-1)
+        return set(first[last + 1:])
+
+    def _outputs(self):
+        """Of the forward pass, the one that is made last first, for it is the loss; then the gradients."""
+        order = {node: index for index, node in enumerate(self.joint.nodes)}
+        forward = {self._root(node) for node in self.joint.forward_outputs if isinstance(node, fx.Node) and tensors(node)}
+        results = sorted((node for node in forward if node.op == "call_function"), key=order.get, reverse=True)
+        results += [self._root(update.args[1]) for update in self.joint.updates]
+        results += [self._root(node) for node in self.joint.backward_outputs
+                    if isinstance(node, fx.Node) and tensors(node)]
+        results += self.joint.tangents  # the autograd engine holds them
+        numbers = [self.values[node].number for node in results
+                   if node in self.values and (node.op == "call_function" or is_tangent(node))]
+        return list(dict.fromkeys(numbers + ([self.token] if self.token is not None else [])))
+
+    def _root(self, node):
+        """What has a value, and in whose storage `node` lies."""
+        while node not in self.values and (is_getitem(node) or is_view(node)):
+            node = node.args[0] if is_getitem(node) else nodes.viewed_operand(node)
+        return node
+
+    # --- nodes ---
+
+    def _add(self, node, phase):
+        kind, once = classes.of(node), self.joint.once[node]
+        if once and once not in PINNED:
+            kind = classes.OPAQUE
+        {classes.POINTWISE: self._pointwise, classes.REDUCTION: self._reduction,
+         classes.OPAQUE: self._opaque}[kind](node, phase, "save" if once and phase != BACKWARD else None)
+
+    def _results(self, node, stands_for, op, inputs, phase, results, pin=None, **attributes):
+        """`results`: (node of the joint graph, tensor, stated shape) each."""
+        specs = [(holder.name, bits(tensor), shape, pin) for holder, tensor, shape in results]
+        number = self.graph.node(op, inputs, specs, phase, **attributes)
+        self.stands_for.append(stands_for)
+        self.phases.append(phase)
+        for index, (holder, tensor, shape) in enumerate(results):
+            self.values[holder] = Value(number + index, bits(tensor), shape)
+        return number
+
+    def _pointwise(self, node, phase, pin):
+        result = value(node)
+        logical = sizes(result)
+        stated = self._shared_shape(node, logical)
+        gathered = node.args[0] if classes.is_gather(node) else None
+        inputs = [self._operand(one, logical, stated, phase, result if one is gathered else None)
+                  for one in self._tensor_operands(node)]
+        self._results(node, node, "pointwise", list(dict.fromkeys(inputs)), phase, [(node, result, stated)], pin)
+
+    def _shared_shape(self, node, logical):
+        """That of the first operand with the same elements in the same order, of the inputs last."""
+        found = [self.values[self._root(one)] for one in sorted(
+            self._tensor_operands(node), key=lambda one: self._root(one).op != "call_function") if self._in_order(one)]
+        return next((known.shape for known in found if known.elements == math.prod(logical)
+                     and blocks(logical, known.shape)), logical)
+
+    def _reduction(self, node, phase, pin):
+        operand = node.args[0]
+        known, logical, axes = self.values[self._root(operand)], sizes(value(operand)), classes.reduced_axes(node)
+        stated = known.shape if self._in_order(operand) and known.elements == math.prod(logical) else logical
+        kept = restated([1 if axis in axes else size for axis, size in enumerate(logical)], logical, stated)
+        if kept is None:
+            stated, kept = logical, [1 if axis in axes else size for axis, size in enumerate(logical)]
+        read = self._operand(operand, logical, stated, phase)
+        reduced = [axis for axis, size in enumerate(stated) if size > 1 and kept[axis] == 1]
+        rows = reduced in ([], [len(stated) - 1])
+        for holder, tensor in self._holders(node):
+            self._results(node, node, "row_reduce" if rows else "reduce", [read], phase, [(holder, tensor, kept)], pin,
+                          **({} if rows else {"axes": reduced}))
+
+    def _opaque(self, node, phase, _):
+        once = self.joint.once[node]
+        ordered = rules.keeps_order(once)
+        inputs = [self.values[self._root(one)].number for one in node.all_input_nodes if self._root(one) in self.values]
+        inputs += [self.token] if ordered and self.token is not None else []
+        results = [(holder, tensor, self._read_as(holder, tensor)) for holder, tensor in self._holders(node)]
+        beside = scratch_bytes(node) + sum(storage_bytes(tensor) for tensor in self._unread(node, results))
+        specs = [(f"{node.name}.scratch", 8, [beside], None)] if beside else []
+        specs += [(f"{node.name}.after", 8, [1], None)] if ordered or not results and not beside else []
+        stated = [(holder.name, bits(tensor), shape, None) for holder, tensor, shape in results]
+        number = self.graph.node("once" if once else "opaque", list(dict.fromkeys(inputs)), stated + specs, phase,
+                                 ns=self.costs.time_ns(node))
+        self.stands_for.append(node)
+        self.phases.append(phase)
+        for index, (holder, tensor, shape) in enumerate(results):
+            self.values[holder] = Value(number + index, bits(tensor), shape)
+        if specs and specs[-1][0].endswith(".after"):
+            last = number + len(stated) + len(specs) - 1
+            self.values.setdefault(node, Value(last, 8, [1]))
+            self.token = last if ordered else self.token
+
+    def _holders(self, node):
+        """(node, tensor) of each result that is read: the operator itself, or parts of its tuple."""
+        if not isinstance(value(node), (tuple, list)):
+            return [(node, tensor) for tensor in tensors(node)]
+        return [(part, tensor) for part in node.users if is_getitem(part) for tensor in tensors(part)[:1]]
+
+    @staticmethod
+    def _unread(node, results):
+        read = {nodes.storage(tensor) for _, tensor, _ in results}
+        read |= {nodes.storage(tensor) for operand in node.all_input_nodes for tensor in tensors(operand)}
+        return {nodes.storage(tensor): tensor for tensor in tensors(node) if nodes.storage(tensor) not in read}.values()
+
+    def _read_as(self, holder, tensor):
+        """The shape in which the first fused operator reads a result, if it reads all of it in order."""
+        todo = [holder]
+        while todo:
+            node = todo.pop(0)
+            for user in node.users:
+                if is_view(user) and isinstance(value(user), torch.Tensor) and dense(value(user), value(holder)):
+                    todo.append(user)
+                elif user in self.joint.scheduled and classes.of(user) != classes.OPAQUE:
+                    return sizes(value(node))
+        return sizes(tensor)
+
+    # --- operands ---
+
+    def _tensor_operands(self, node):
+        return [one for one in node.all_input_nodes if self._root(one) in self.values and tensors(one)]
+
+    def _in_order(self, node):
+        """All elements of its root, row by row; repeated ones, along axes of stride 0, aside."""
+        root = self._root(node)
+        return node is root or tensors(root) and dense(value(node), tensors(root)[0])
+
+    def _operand(self, node, logical, stated, phase, gathered=None):
+        """The number of the value that an operator with elements `logical`, stated as `stated`, reads for `node`.
+        `gathered`: a tensor of as many elements as it reads."""
+        known, tensor = self.values[self._root(node)], value(node)
+        if gathered is None and self._in_order(node) and tensor.dim() <= len(logical):
+            own = [1] * (len(logical) - tensor.dim()) + [
+                max(hint(size), 1) if hint(stride) else 1 for size, stride in zip(tensor.shape, tensor.stride())]
+            fits = all(size in (1, whole) for size, whole in zip(own, logical))
+            shape = restated(own, logical, stated) if fits else None
+            if shape and without_ones(shape) == without_ones(known.shape) and len(known.shape) <= len(stated):
+                return known.number
+            if shape and math.prod(shape) == known.elements:
+                return self._view(known, shape, dense_strides(shape), 0, phase)
+        moved = moved_bytes(tensor if gathered is None else gathered)
+        return self._moved(known, tensor, stated, max(8 * moved // known.bits, 1), phase)
+
+    def _moved(self, known, tensor, stated, count, phase):
+        """A view in which `count` elements are read, or fewer."""
+        strides, stride = [0] * len(stated), 1
+        for axis in reversed(range(len(stated))):
+            if stride * stated[axis] > min(count, known.elements):
+                break
+            strides[axis] = stride
+            stride *= stated[axis]
+        offset = hint(tensor.storage_offset()) * bits(tensor) // known.bits
+        return self._view(known, stated, strides, offset if offset + stride <= known.elements else 0, phase)
+
+    def _view(self, known, shape, strides, offset, phase):
+        key = known.number, tuple(shape), tuple(strides), offset, phase
+        if key not in self.views:
+            self.views[key] = self.graph.node("view", [known.number], [(f"view.{len(self.views)}", known.bits, shape, None)],
+                                              phase, strides=strides, offset=offset)
+            self.stands_for.append(None)
+            self.phases.append(phase)
+        return self.views[key]
+
+
+# --- shapes ---
+
+def without_ones(shape):
+    """Without the axes of length 1 in front, over which all broadcasts are alike."""
+    return shape[next((axis for axis, size in enumerate(shape) if size > 1), len(shape)):]
+
+
+def dense_strides(shape):
+    return [math.prod(shape[axis + 1:]) for axis in range(len(shape))]
+
+
+def dense(view, whole):
+    """`view` has the elements of `whole` in order, and perhaps repeated."""
+    if view.dtype != whole.dtype or hint(view.storage_offset()) != hint(whole.storage_offset()):
+        return False
+    if view.shape == whole.shape and view.stride() == whole.stride():
+        return True
+    axes = [(hint(size), hint(stride)) for size, stride in zip(view.shape, view.stride()) if hint(size) > 1 and hint(stride)]
+    expected = dense_strides([size for size, _ in axes])
+    return (whole.is_contiguous() and math.prod(size for size, _ in axes) == math.prod(map(hint, whole.shape))
+            and [stride for _, stride in axes] == expected)
+
+
+def blocks(a, b):
+    """The axes of two shapes in groups of as many elements, or None."""
+    found, i, j = [], 0, 0
+    while i < len(a) or j < len(b):
+        begin = i, j
+        i, j = min(i + 1, len(a)), min(j + 1, len(b))
+        while math.prod(a[begin[0]:i]) != math.prod(b[begin[1]:j]):
+            if math.prod(a[begin[0]:i]) < math.prod(b[begin[1]:j]):
+                i += 1
+            else:
+                j += 1
+            if i > len(a) or j > len(b):
+                return None
+        found.append((range(begin[0], i), range(begin[1], j)))
+    return found
+
+
+def restated(part, logical, stated):
+    """The shape over `stated` of what has the shape `part`, of some axes of `logical`, or None."""
+    shape = []
+    for axes, new in blocks(logical, stated) or ():
+        size = math.prod(part[axis] for axis in axes)
+        if size not in (1, math.prod(logical[axis] for axis in axes)):
+            return None
+        shape += [stated[axis] if size > 1 else 1 for axis in new]
+    return shape or None

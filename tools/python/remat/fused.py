@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans for kernels that fuse: the joint graph as foreign nodes, its order by libremat-compiler, and that order as a
+forward and a backward graph.
+
+What the plan computes inside a kernel of the backward pass is one run there, before the first such kernel; whoever
+compiles the graph decides again what is computed where it is read."""
+import dataclasses
+import functools
+import itertools
+
+from . import bare_problem, classes, lowered, nodes
+from ._orders import device
+from ._torch import fx_graph_cse, inductor_config
+from .errors import InfeasibleBudget
+from .classes import prims
+from .foreign import BACKWARD, Foreign
+from .joint import Joint
+from .nodes import aten
+from .prepare import prepare
+from .replay import replay
+from .bare_problem import BORDER, MARK
+from .unroll import WRITTEN, Unrolled, split
+
+
+ATTEMPTS = 3  # to plan again
+SLACKS = (1, 1.01, 1.03, 1.1, 1.3)
+ENOUGH = 1.02  # times what was asked for, above which it is worth to plan for more
+GUARD = {"fusion_memory_timeline_peak_memory_pct_threshold": 0.001,
+         "fusion_memory_timeline_peak_memory_increase_gb": 0.001}
+
+
+@dataclasses.dataclass(frozen=True)
+class Info:
+    """An order: `sequence` of the rows, and the places in it whose results are `written` to memory in the backward pass;
+    bytes are of what the graph allocates, times of a step, in ns."""
+    sequence: list
+    written: set
+    peak_bytes: int
+    time_ns: float
+    everything_saved_ns: float
+    lower_bound_ns: float
+    floor_bytes: int
+
+
+class Planner:
+    """Plans one joint graph, for any number of budgets."""
+
+    def __init__(self, joint, costs):
+        self.joint, self.rows, self.costs = joint, bare_problem.build(joint, costs), costs
+        self.foreign, self.device = Foreign(joint, costs), device(costs)
+        self.at = {row.run: index for index, row in enumerate(self.rows) if row.run is not MARK}
+        self.input_bytes = self.foreign.graph.order(self.device)[0].static_bytes
+        self.fastest = self.decide()
+
+    def decide(self, budget_bytes=None):
+        """The fastest order within bytes of what the graph allocates; None if there is none."""
+        limit = None if budget_bytes is None else budget_bytes + self.input_bytes
+        found = self.foreign.graph.order(self.device, limit)
+        if found is None:
+            return None
+        info, runs = found
+        return Info(*self._sequence(runs), info.peak_bytes - self.input_bytes, info.step_ns, info.base_step_ns,
+                    info.bound_step_ns, max(info.floor_bytes - self.input_bytes, 0))
+
+    @functools.cached_property
+    def smallest(self):
+        """An order of nearly the smallest peak; packed, it may need a little more."""
+        peak_bytes = self.foreign.graph.smallest_bytes(self.device) - self.input_bytes
+        orders = (self.decide(int(peak_bytes * slack)) for slack in SLACKS)
+        return next(filter(None, orders), self.fastest)
+
+    def kept(self, info):
+        """Rows whose values the backward pass reads as the forward pass made them."""
+        return replay(self.rows, info.sequence).saved
+
+    def graphs(self, info, forward_count, static):
+        graphs = split(Unrolled(self.joint, self.rows, info.sequence, info.written), forward_count, static)
+        for graph in graphs:
+            write_out(graph)
+            keep_products_in_place(graph)
+        return graphs
+
+    def _sequence(self, runs):
+        """Rows in the order of the kernels; what a kernel of the backward pass computes for itself is a run of its own,
+        and what it writes for others is `stored`."""
+        sequence, stored, done = [], set(), set()
+        border = self.at[BORDER]
+
+        def add(row):
+            for source in self.rows[row].inputs:
+                if source not in done:
+                    add(source)
+            sequence.append(row)
+            done.add(row)
+        for kernel in _kernels(runs):
+            late = any(run.round or self.foreign.phases[run.node] == BACKWARD for run in kernel)
+            if late and border not in done:
+                add(border)
+            here = {}
+            for run in kernel:
+                row = self.at.get(self.foreign.stands_for[run.node])
+                if row is None or row not in here and row in done and (not run.round or self.rows[row].once):
+                    continue
+                if row not in here:
+                    add(row)
+                    here[row] = len(sequence) - 1
+                if late and run.stored:
+                    stored.add(here[row])
+        for row in range(len(self.rows)):
+            if row not in done:
+                add(row)
+        return sequence, stored
+
+
+def _kernels(runs):
+    return [list(kernel) for _, kernel in itertools.groupby(runs, key=lambda run: run.kernel)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fit:
+    """Graphs of a plan whose memory, as Inductor allocates it, is within the budget. `settings`: of Inductor, for that."""
+    info: Info
+    graphs: tuple
+    estimate: lowered.Estimate
+    settings: dict
+
+    @property
+    def estimate_bytes(self):
+        return self.estimate.peak_bytes
+
+
+def fit(planner, budget_bytes, forward_count, static):
+    """Plans, asks Inductor what the graphs take, and plans again for as much less or more; a guard against fusions that
+    raise the peak is the last resort. The fastest that fits, or InfeasibleBudget, of bytes that the graphs allocate."""
+    tried, asked = [], budget_bytes
+    for _ in range(1 + ATTEMPTS):
+        info = planner.decide(asked) or planner.smallest
+        if any(one.info == info for one in tried):
+            break
+        graphs = planner.graphs(info, forward_count, static)
+        one = Fit(info, graphs, lowered.estimate(*graphs, forward_count), {})
+        tried.append(one)
+        fits = one.estimate_bytes <= budget_bytes
+        again = int(min(asked, info.peak_bytes) * budget_bytes / max(one.estimate_bytes, 1))
+        if fits and (info.time_ns <= planner.fastest.time_ns or again <= asked * ENOUGH):
+            break
+        asked = again
+    if all(one.estimate_bytes > budget_bytes for one in tried):
+        tried.append(guarded(min(tried, key=lambda one: one.estimate_bytes), forward_count))
+    fitting = [one for one in tried if one.estimate_bytes <= budget_bytes]
+    if fitting:
+        return min(fitting, key=lambda one: (one.info.time_ns, one.estimate_bytes))
+    least = min(tried, key=lambda one: one.estimate_bytes)
+    raise InfeasibleBudget(f"Inductor's kernels take {least.estimate_bytes} bytes of the {budget_bytes} that are left to "
+                           f"this graph, by its own account, where {least.info.peak_bytes} are planned",
+                           least.estimate_bytes, least.info.floor_bytes)
+
+
+def guarded(one, forward_count):
+    """The same graphs, in which Inductor leaves kernels apart where one of them would raise the peak."""
+    with inductor_config.patch(GUARD):
+        return dataclasses.replace(one, estimate=lowered.estimate(*one.graphs, forward_count), settings=GUARD)
+
+
+def plan(joint_module, forward_count, static, budget_bytes, costs, recomputable=()):
+    """(forward graph, backward graph, Info) of a joint graph, of which they allocate at most `budget_bytes` as planned;
+    nothing is lowered."""
+    planner = Planner(joint_of(joint_module, forward_count, recomputable=recomputable), costs)
+    info = planner.decide(budget_bytes)
+    if info is None:
+        smallest = planner.smallest.peak_bytes
+        raise InfeasibleBudget(f"no plan fits {budget_bytes} bytes; the smallest for which one was found is {smallest}",
+                               smallest)
+    return *planner.graphs(info, forward_count, static), info
+
+
+def write_out(module):
+    """Inductor would compute some of the values that the plan writes once again in each kernel that reads them, and keep
+    what they are made of instead."""
+    for node in list(module.graph.nodes):
+        if node.meta.get(WRITTEN) and classes.of(node) == classes.POINTWISE and len(node.users) > 1:
+            _fix(module.graph, node)
+    module.recompile()
+
+
+def keep_products_in_place(module):
+    """Inductor makes one operator of a product and a sum that reads it, where the sum is. So a product that waits for
+    the other summand would keep its own operands alive."""
+    made = set()
+    for node in list(module.graph.nodes):
+        made.add(node)
+        if node.target is aten.mm.default and any(
+                user.target is aten.add.Tensor and not all(nodes.base(one) in made for one in user.all_input_nodes)
+                for user in node.users):
+            _fix(module.graph, node)
+    module.recompile()
+
+
+def _fix(graph, node):
+    """Puts a node behind it that asks for the strides that it has, and so for memory."""
+    with graph.inserting_after(node):
+        fixed = graph.call_function(prims.inductor_force_stride_order.default,
+                                    (node, list(nodes.value(node).stride())))
+    fixed.meta = {**node.meta, WRITTEN: False}
+    node.replace_all_uses_with(fixed, delete_user_cb=lambda user: user is not fixed)
+
+
+def joint_of(module, forward_count, rounding=1, recomputable=()):
+    module.graph = fx_graph_cse(module.graph)  # as PyTorch's own partitioner does
+    prepare(module)
+    return Joint(module, forward_count, rounding, recomputable)

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Inductor makes of a forward and a backward graph, without code: its lowering, fusion and order on traced tensors,
+and the memory that its buffers then take by its own account."""
+import contextlib
+import dataclasses
+
+import torch
+from torch import fx
+
+from . import nodes
+from ._torch import (DebugContext, GraphLowering, Layout, OrderedSet, SchedulerNode, V, can_match_buffer_size, fake_tensor_prop, inductor_memory, post_grad_passes,
+                     record_output_strides, shape_env_from_inputs, tree_leaves, view_to_reshape)
+
+
+@dataclasses.dataclass(frozen=True)
+class Buffer:
+    """Bytes that one kernel makes and that are freed after another; `end` is None where it lives on. Of several results
+    of an operator, the operator makes the bytes and each result frees its own."""
+    name: str
+    bytes: int
+    freed_bytes: int
+    begin: int
+    end: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Lowered:
+    """Kernels in order, by what they compute, and what lives when. `copied_bytes`: of inputs that the graph returns in
+    another layout."""
+    kernels: list
+    buffers: list
+    copied_bytes: int
+
+    def timeline(self):
+        """Bytes live in each kernel."""
+        change = [0] * (len(self.kernels) + 1)
+        for one in self.buffers:
+            change[one.begin] += one.bytes
+            if one.end is not None:
+                change[one.end + 1] -= one.freed_bytes
+        live = 0
+        return [live := live + one for one in change[:len(self.kernels)]]
+
+    def place(self):
+        """What the kernel at the peak computes, and the user's line."""
+        live = self.timeline()
+        return self.kernels[live.index(max(live))] if live else "no kernel"
+
+    @property
+    def peak_bytes(self):
+        return max(self.timeline(), default=0)
+
+
+def lower(module, is_backward):
+    """Under Inductor's settings of now. `module` stays as it is."""
+    module = _copied(module)
+    inputs = [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"]
+    with contextlib.ExitStack() as stack:
+        view_to_reshape(module)
+        with torch.no_grad():
+            mode = fake_tensor_prop(module, inputs)
+        record_output_strides(module)
+        stack.enter_context(V.set_fake_mode(mode))
+        stack.enter_context(V.set_debug_handler(DebugContext()))
+        post_grad_passes(module, is_inference=False)
+        graph = GraphLowering(module, example_inputs=inputs, shape_env=shape_env_from_inputs(inputs), graph_id=0,
+                              is_inference=False, is_backward=is_backward)
+        stack.enter_context(V.set_graph_handler(graph))
+        stack.enter_context(V.set_extern_kernel_nodes([]))
+        graph.run(*inputs)
+        graph.init_wrapper_code()
+        graph._update_scheduler()
+        return _buffers(graph, module)
+
+
+def _copied(module):
+    graph, copies = fx.Graph(), {}
+    results = graph.graph_copy(module.graph, copies)
+    old = next(node for node in module.graph.nodes if node.op == "output")
+    graph.output(results).meta = dict(old.meta)
+    for node, copy in copies.items():
+        copy.meta = dict(node.meta)
+    return fx.GraphModule(module, graph)
+
+
+def _buffers(graph, module):
+    scheduler = graph.scheduler
+    outputs = OrderedSet(graph.get_output_names())
+    _, freeable = inductor_memory.prepare_planning_info(
+        scheduler.nodes, scheduler.name_to_buf, scheduler.name_to_fused_node,
+        OrderedSet(graph.graph_inputs.keys()), outputs)
+    timeline, _, _ = inductor_memory.compute_memory_timeline(scheduler.nodes, freeable, outputs)
+    given = {node.name: node for node in module.graph.nodes if node.op == "placeholder"}
+    overwritten = _overwritten(scheduler)
+    buffers = []
+    for one in timeline:
+        name, made, freed = one.buffer.get_name(), one.size_alloc, one.size_free
+        if name in given:
+            made = freed = nodes.storage_bytes(given[name].meta["val"])
+        elif _stays_inside(scheduler, name):
+            continue
+        end = None if one.end_step < 0 else one.end_step - (name in overwritten)
+        buffers.append(Buffer(name, made, freed, one.start_step, end))
+    return Lowered([_what(kernel) for kernel in scheduler.nodes], buffers, _copied_bytes(graph, module))
+
+
+def _what(kernel):
+    origins = [node for part in kernel.get_nodes() if part.node is not None for node in part.node.get_origins()
+               if node.op == "call_function"]
+    lines = list(filter(None, map(nodes.user_line, origins)))
+    names = list(dict.fromkeys(nodes.operator_name(node).split(".")[1] for node in origins
+                               if isinstance(node.target, nodes.OpOverload)))
+    shown = " ".join(sorted(names)[:4]) or kernel.get_name()
+    return f"a kernel of {shown}" + (f" ({lines[-1]})" if lines else "")
+
+
+def _copied_bytes(graph, module):
+    returned = zip(tree_leaves(module.graph.output_node().args), graph.graph_outputs)
+    copies = {result.get_name(): nodes.storage_bytes(node.meta["val"]) for node, result in returned
+              if isinstance(node, fx.Node) and node.op == "placeholder" and nodes.tensors(node)}
+    return sum(size for name, size in copies.items() if name not in graph.graph_inputs)
+
+
+def _stays_inside(scheduler, name):
+    """Only the kernel that computes it reads it, so it gets no memory."""
+    kernel = scheduler.name_to_fused_node[scheduler.name_to_buf[name].defining_op_name()]
+    return len(kernel.get_nodes()) > 1 and scheduler.can_buffer_be_removed_through_fusion(
+        name, OrderedSet(node.get_name() for node in kernel.get_nodes()))
+
+
+def _overwritten(scheduler):
+    """Names of buffers that the last kernel that reads them writes a result over, by the rules of Inductor's code for
+    them (decide_inplace_update)."""
+    found, done = set(), set()
+    for kernel in scheduler.nodes:
+        for node in kernel.get_nodes():
+            for made in node.get_outputs() if isinstance(node, SchedulerNode) else ():
+                found.add(_gives_memory(scheduler, node, made, done | node.ancestors, found))
+        done |= {node.get_name() for node in kernel.get_nodes()}
+    return found
+
+
+def _gives_memory(scheduler, node, made, done, taken):
+    """The name of the buffer whose memory a result of a pointwise operator takes, or None."""
+    if _stays_inside(scheduler, made.get_name()) or not made.node.should_allocate() or not _is_plain(made):
+        return None
+    for read in node.read_writes.reads:
+        name = read.name
+        given = scheduler.name_to_buf.get(name)
+        if given is None or name in taken or not _is_plain(given) or _stays_inside(scheduler, name):
+            continue
+        left = [user for user in given.users if user.get_name() not in done]
+        if (len(left) == 1 and left[0].node is node and left[0].can_inplace
+                and can_match_buffer_size(given.node, made.node)):
+            return name
+    return None
+
+
+def _is_plain(buffer):
+    """It has bytes of its own."""
+    return isinstance(buffer.node.get_output_spec(), Layout) and not buffer.get_aliases() and not buffer.get_mutations()
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """Bytes of both graphs at their peak, and the kernel there; what is saved between them; that and results of the
+    forward pass."""
+    peak_bytes: int
+    place: str
+    saved_bytes: int
+    held_bytes: int
+
+
+def estimate(forward, backward, forward_count):
+    """What the two graphs allocate. Results of the forward pass are the caller's all through the backward pass, tangents
+    the autograd engine's."""
+    first, second = lower(forward, False), lower(backward, True)
+    given = [node for node in forward.graph.nodes if node.op == "placeholder"]
+    outputs = [node for node in tree_leaves(forward.graph.output_node().args[0]) if isinstance(node, fx.Node)]
+    results = _sizes(outputs[:forward_count], without=given)
+    saved = _sizes(outputs[forward_count:], without=given + outputs[:forward_count])
+    unread = _sizes(outputs[:forward_count], without=given + outputs[forward_count:])
+    tangents = _sizes([node for node in backward.graph.nodes if nodes.is_tangent(node)], without=given)
+    beside = unread + tangents + first.copied_bytes
+    forward_is_larger = first.peak_bytes > second.peak_bytes + beside
+    place = f"{first.place()}, forward pass" if forward_is_larger else f"{second.place()}, backward pass"
+    return Estimate(max(first.peak_bytes, second.peak_bytes + beside), place, saved + first.copied_bytes, saved + results + first.copied_bytes)
+
+
+def _sizes(graph_nodes, without):
+    """Bytes of their storages, without those of others."""
+    known = {nodes.storage(tensor) for node in without for tensor in nodes.tensors(node)}
+    return sum({nodes.storage(tensor): nodes.storage_bytes(tensor) for node in graph_nodes
+                for tensor in nodes.tensors(node) if nodes.storage(tensor) not in known}.values())
