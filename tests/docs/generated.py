@@ -13,6 +13,7 @@ import bench_budgets
 import bench_predictions
 import bench_published
 import bench_step
+import partitioner_tables
 import plan_tables
 import tables
 
@@ -22,7 +23,8 @@ def main():
     with open(document, encoding="utf-8") as file:
         text = file.read()
     faults = 0
-    for script in (bench_step, bench_budgets, bench_predictions, bench_published, batch_table, plan_tables):
+    for script in (bench_step, bench_budgets, bench_predictions, bench_published, batch_table, partitioner_tables,
+                   plan_tables):
         expected = script.summary(tables.published(document, script.NAME))
         if tables.between(text, script.__file__)[1].strip() != expected:
             print(f"docs/tables/{script.NAME}.md does not have this summary, but:\n{expected}")

@@ -8,7 +8,8 @@ A graph on CUDA is lowered as for an H100, whose properties are patched in, so n
 Bytes are Inductor's count: each buffer once for each kernel, and at most its size. In a fused kernel Inductor counts a
 buffer that is gathered or scattered as a whole, which makes 1 GB of a lookup of 8192 rows; here it counts as what the
 largest of the kernel's own nodes reads or writes of it. The peak counts what the graph allocates and the inputs that it
-may free (in a backward graph what was saved, and tangents), not parameters."""
+may free (in a backward graph what was saved, and tangents), not parameters. Buffers that only their own kernel reads
+get no memory; Inductor's estimate has them, this one does not."""
 import contextlib
 import copy
 import dataclasses
@@ -169,12 +170,8 @@ def lower(module, is_backward=False):
         graph.run(*inputs)
         graph.init_wrapper_code()
         graph._update_scheduler()
-        nodes = graph.scheduler.nodes
-        kernels = tuple(_kernel(node) for node in nodes if _launches(node))
-        peak_bytes, _ = memory.prepare_planning_info(
-            nodes, graph.scheduler.name_to_buf, graph.scheduler.name_to_fused_node,
-            OrderedSet(graph.graph_inputs), OrderedSet(graph.get_output_names()))
-    return Lowered(kernels, peak_bytes)
+        kernels = tuple(_kernel(node) for node in graph.scheduler.nodes if _launches(node))
+        return Lowered(kernels, _peak_bytes(graph))
 
 
 def measure(forward, backward):
@@ -207,11 +204,26 @@ def _accesses(node):
     return accesses
 
 
+def _peak_bytes(graph):
+    nodes, outputs = graph.scheduler.nodes, OrderedSet(graph.get_output_names())
+    _, freeable = memory.prepare_planning_info(nodes, graph.scheduler.name_to_buf, graph.scheduler.name_to_fused_node,
+                                               OrderedSet(graph.graph_inputs), outputs)
+    for kernel in nodes:
+        for buffer in kernel.get_outputs():
+            if all(user.node in kernel.get_nodes() for user in buffer.users):
+                buffer.mpi_buffer.size_alloc = buffer.mpi_buffer.size_free = 0
+    peak_bytes, _ = memory.estimate_peak_memory(nodes, freeable, outputs)
+    return peak_bytes
+
+
 def _flops(node):
     """Of an extern kernel, by PyTorch's formula for the operator that it came from."""
-    origin = node.node.get_origin_node()
-    formula = origin is not None and flop_registry.get(getattr(origin.target, "_overloadpacket", None))
-    if not formula:
+    return max(map(_operator_flops, node.node.get_origins()), default=0)
+
+
+def _operator_flops(origin):
+    formula = flop_registry.get(getattr(origin.target, "_overloadpacket", None))
+    if formula is None:
         return 0
     arguments, keywords = tree_map(lambda one: one.meta["val"] if isinstance(one, fx.Node) else one,
                                    (origin.args, dict(origin.kwargs)))

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import meter
+import operators
 
 MIB = 1 << 20
 SIDE = 1024  # a square of f32 has 4 MiB
@@ -29,6 +30,10 @@ def two_results(x):
 
 def product(x, y):
     return (x @ y).sin()
+
+
+def product_kept(x, y):
+    return torch.ops.prims.inductor_force_stride_order.default(x @ y, [SIDE, 1]).sin()
 
 
 def row(x):
@@ -71,13 +76,13 @@ def table_and_ids(device):
 SQUARE = 4 * MIB
 LOOKED_UP = LOOKUPS * WIDTH * 4
 # Function, inputs, bytes and flops of each kernel, and the peak, by hand. Inputs are parameters, which are not counted,
-# but those of the last case, which may be freed as what is saved for a backward pass. The sums of `row` stay in their
-# kernel; Inductor's estimate counts them.
+# but those of the last case, which may be freed as what is saved for a backward pass.
 CASES = [
     (chain, square, [(2 * SQUARE, 0)], SQUARE),
     (two_results, square, [(3 * SQUARE, 0)], 2 * SQUARE),
     (product, squares, [(3 * SQUARE, 2 * SIDE**3), (2 * SQUARE, 0)], 2 * SQUARE),
-    (row, square, [(2 * SQUARE, 0)], SQUARE + 4 * SIDE),
+    (product_kept, squares, [(3 * SQUARE, 2 * SIDE**3), (2 * SQUARE, 0)], 2 * SQUARE),
+    (row, square, [(2 * SQUARE, 0)], SQUARE),
     (halves, square, [(SQUARE + SQUARE // 2, 0)], SQUARE // 2),
     (cast, square, [(SQUARE + SQUARE // 2, 0)], SQUARE // 2),
     (lookup, table_and_ids, [(2 * LOOKED_UP + 8 * LOOKUPS, 0)], LOOKED_UP),
@@ -114,7 +119,27 @@ def check_columns():
         harness.check(len(found.kernels) == count, f"column sums on {device}: {len(found.kernels)} kernels, not {count}")
 
 
+def view_and_itself(x):
+    made = x.sin()
+    return made.view(SIDE, SIDE) @ x, made
+
+
+def check_operators():
+    """Operator by operator: in the forward pass `made`, of which a view is read, lives beside the product, and is saved;
+    in the backward pass it lives beside tangent and result. With `made` as a result alone nothing is added."""
+    forward = traced(view_and_itself, square, "cuda", True)
+    _, saved = next(iter(forward.graph.find_nodes(op="output"))).all_input_nodes
+    backward = traced(lambda tangents, saved: (tangents * saved).cos(), squares, "cuda", True)
+    for node, name in zip(backward.graph.find_nodes(op="placeholder"), ("tangents_1", saved.name)):
+        node.target = node.name = name
+    both = operators.run(forward, backward, lambda node: 1)
+    harness.check((both.peak_bytes, both.time_ns) == (3 * SQUARE, 4), f"operators of both passes: {both}")
+    alone = operators.run(forward, traced(chain, square, "cuda", True), lambda node: 1)
+    harness.check((alone.peak_bytes, alone.time_ns) == (2 * SQUARE, 5), f"operators of a forward graph: {alone}")
+
+
 def main():
+    check_operators()
     for device in ("cpu", "cuda"):
         check_counts(device)
     check_columns()

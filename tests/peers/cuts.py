@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A joint graph as a forward and a backward graph: by PyTorch's partitioner, and as remat plans them."""
+import pathlib
+import sys
+
+from torch._functorch import config as functorch_config
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+import joint_graphs
+import meter
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/python"))
+from remat import _planner, bare_problem, costs
+from remat.joint import Joint
+from remat.prepare import prepare
+from remat.unroll import Unrolled, split
+
+TARGET = "h100-sxm"
+ROUNDING_BYTES = 512  # of CUDA's allocator
+
+
+def by_torch(joint, solver, setting):
+    """`setting`: activation_memory_budget; with 1 no solver is asked."""
+    with joint_graphs.attention_counts_as_product(), functorch_config.patch(
+            activation_memory_budget=setting, activation_memory_budget_solver=solver):
+        return joint.partitioned(min_cut_rematerialization_partition)
+
+
+class ByOperators:
+    """kernels="aot_eager"."""
+
+    def __init__(self, joint):
+        self.given, module = joint, meter.copied(joint.module)
+        prepare(module, joint.result_count)
+        self.costs = costs.resolve(TARGET, module)
+        self.joint = Joint(module, joint.result_count, ROUNDING_BYTES)
+        self.rows = bare_problem.build(self.joint, self.costs)
+
+    def plan(self, budget_bytes):
+        """(forward, backward, facts), or None."""
+        decision = _planner.solve([row.plain() for row in self.rows], budget_bytes)
+        if not decision.sequence:
+            return None
+        unrolled = Unrolled(self.joint, self.rows, decision.sequence)
+        return *split(unrolled, self.given.result_count, list(self.given.static)), {
+            "time_ns": decision.time_ns, "bound_ns": decision.lower_bound_ns, "planned_bytes": decision.peak_bytes}
