@@ -199,7 +199,8 @@ def main():
     parser.add_argument("--output", help="docs/benchmarks.md, which gets the summary")
     options = parser.parse_args()
     results = results_of(options.results)
-    models = " ".join(dict.fromkeys(model.removesuffix(OPERATORS) for model in results))
+    models = " ".join(f"{model.removesuffix(OPERATORS)} --operators" if model.endswith(OPERATORS) else model
+                      for model in results)
     publish(__file__, NAME, TITLE, text_of(results, f"partitioners.py FOLDER {models}"), summary, options.output)
     if options.output:
         folder = os.path.dirname(options.output)
