@@ -111,7 +111,8 @@ def a_cached_plan_of_another_budget_returned():
     return [mock.patch.object(remat._backend._planner, "solve", solve)]
 
 
-for fact in ("torch", "planner", "left", "counted", "sizes", "costs", "recomputable", "random"):
+for fact in ("torch", "planner", "kernels", "left", "counted", "sizes", "whole", "costs", "recomputable",
+             "random"):
     MISTAKES[f"a_key_without_{fact}"] = lambda: [], [lambda fact=fact: keys.main(fact)]
 
 

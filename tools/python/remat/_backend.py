@@ -318,7 +318,7 @@ class Backend:
         """What the plan of a graph with these inputs, compiled now, is a function of, beside the graph."""
         count = outside.count(self.model, self.optimizer, self.accumulate)
         left = self.budget_bytes - self.margin_bytes - count.step_bytes - self._earlier_bytes()
-        return keys.key(left, count.counted, inputs, self.costs, self.recomputable, self.replay_random,
+        return keys.key(self.kernels, left, count.counted, inputs, self.costs, self.recomputable, self.replay_random,
                         self._is_whole(inputs))
 
 

@@ -15,12 +15,11 @@ def key(*arguments):
     return hashlib.sha256(json.dumps(facts(*arguments)).encode()).hexdigest()
 
 
-def facts(left_bytes, inputs_counted, inputs, costs, recomputable, replay_random, whole):
+def facts(kernels, left_bytes, inputs_counted, inputs, costs, recomputable, replay_random, whole):
     """`left_bytes`: of the budget, for the graph and, if they are counted, its inputs. `whole`: it is planned alone."""
-    return {"torch": torch.__version__, "planner": planner(), "left": left_bytes, "counted": inputs_counted,
-            "whole": whole,
-            "sizes": [_sizes(one) for one in inputs], "costs": costs_of.facts(costs, inputs),
-            "recomputable": sorted(recomputable), "random": replay_random}
+    return {"torch": torch.__version__, "planner": planner(), "kernels": kernels, "left": left_bytes,
+            "counted": inputs_counted, "whole": whole, "sizes": [_sizes(one) for one in inputs],
+            "costs": costs_of.facts(costs, inputs), "recomputable": sorted(recomputable), "random": replay_random}
 
 
 @functools.lru_cache(maxsize=None)
