@@ -11,10 +11,12 @@ import bits
 import draws
 import harness
 import keys
+import ranks
 import remat._backend
 import remat.draws
 import respects
-from remat import _planner, bare_problem, joint, nodes, prepare, rules
+import several
+from remat import _planner, bare_problem, calls, joint, nodes, prepare, rules, steps
 
 MISTAKES = {}
 
@@ -103,10 +105,10 @@ def another_tag_ignored():
 def a_cached_plan_of_another_budget_returned():
     plans = {}
 
-    def solve(rows, budget_bytes, solve=_planner.solve):
+    def solve(rows, budget_bytes, *effort, solve=_planner.solve):
         key = json.dumps(rows)
         if key not in plans:
-            plans[key] = solve(rows, budget_bytes)
+            plans[key] = solve(rows, budget_bytes, *effort)
         return plans[key]
     return [mock.patch.object(remat._backend._planner, "solve", solve)]
 
@@ -114,6 +116,56 @@ def a_cached_plan_of_another_budget_returned():
 for fact in ("torch", "planner", "kernels", "left", "counted", "sizes", "whole", "costs", "recomputable",
              "random"):
     MISTAKES[f"a_key_without_{fact}"] = lambda: [], [lambda fact=fact: keys.main(fact)]
+
+
+# Of many graphs.
+
+def breaks():
+    several.main("three_breaks")
+
+
+def blocks():
+    several.main("twelve_blocks")
+
+
+@mistake(blocks)
+def a_variant_given_to_the_wrong_call():
+    """The first block's calls get what was chosen for the last one."""
+    def wrong(self, graph, key, variant_of=remat._backend.Backend._variant_of):
+        mine = [one for one in self.variants if one[0] is graph]
+        return variant_of(self, *mine[-1 - mine.index((graph, key))]) if (graph, key) in mine else None
+    return [mock.patch.object(remat._backend.Backend, "_variant_of", wrong)]
+
+
+@mistake(blocks)
+def a_call_counted_twice():
+    def plan(record, room_bytes, plan=steps.plan):
+        record.calls.insert(1, record.calls[1])
+        return plan(record, room_bytes)
+    return [mock.patch.object(steps, "plan", plan)]
+
+
+@mistake(breaks)
+def a_graph_forgotten():
+    def plan(record, room_bytes, plan=steps.plan):
+        forgotten = record.calls[1].graph
+        record.calls = [call for call in record.calls if call.graph is not forgotten]
+        record.finish()
+        return plan(record, room_bytes)
+    return [mock.patch.object(steps, "plan", plan)]
+
+
+@mistake(breaks)
+def a_shared_input_counted_twice():
+    """As a result of one call and as an input of the next."""
+    def value(self, tensor, rounding, born):
+        return self.values.setdefault(object(), calls.Value(tensor, rounding, born))
+    return [mock.patch.object(calls.Record, "value", value), mock.patch.object(calls.Record, "known", lambda *_: None)]
+
+
+@mistake(lambda: ranks.main("views"))
+def a_plan_of_another_rank():
+    return [mock.patch.object(ranks, "trains", ranks.trains_deaf)]
 
 
 def red(patches, test):

@@ -10,10 +10,10 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from . import (_planner, bare_problem, costs as costs_of, draws, fronts, inductor, keys, nodes, outside, proposals,
-               rules, steps)
+               ranks, rules, steps)
 from ._torch import default_partition
 from .calls import Calls, in_backward_pass
-from .errors import Error, InfeasibleBudget
+from .errors import Error, InfeasibleBudget, Refused
 from .joint import Joint, rounding
 from .prepare import prepare
 from .replay import replay
@@ -75,7 +75,11 @@ class Backend:
         self.replay_random = bool((options or {}).get("replay_random", False))
         self.outside = outside.count(model, optimizer, accumulate)
         self.planned, self.remarks = [], []
-        self.calls = Calls(self._variant_of, self._finished, self.outside.counted)
+        self.calls = Calls(self._variant_of, self._finished, model)
+        self.group = ranks.group_of(model)
+        if self.group is not None and kernels == "inductor":
+            raise Refused("a model wrapped for many ranks is planned with kernels=\"aot_eager\" alone: costs and "
+                          "decisions of Inductor's kernels are not agreed between ranks")
         self.variants, self.step, self.failure = {}, None, None  # of calls; what was planned for a step, or why not
 
     def __call__(self, module, example_inputs, **settings):
@@ -121,10 +125,11 @@ class Backend:
             first = self._of_whole if graph.whole else self._of_part
             variant, planning = first(joint, given, tags, num_fwd_outputs)
             graph.planned(variant, self.add(planning, num_fwd_outputs), static, joint.rounding)
-        elif self._facts(joint).plain() != variant.facts.plain():
-            raise Error(f"internal error: graph {graph.planning.graph.number} was traced to another problem")
         else:
-            variant = fronts.variant(self._facts(joint), variant.sequence)
+            facts = self._facts(joint)
+            if facts.plain() != variant.facts.plain():
+                raise Error(f"internal error: graph {graph.planning.graph.number} was traced to another problem")
+            variant = fronts.variant(facts, variant.sequence)
         return split(Unrolled(joint, variant.facts.rows, variant.sequence), num_fwd_outputs, static)
 
     def add(self, planning, result_count):
@@ -133,7 +138,10 @@ class Backend:
 
     def _facts(self, joint):
         costs = costs_of.resolve(self.costs, joint.module)
-        return fronts.of_joint(joint, bare_problem.build(joint, costs), costs.name)
+        return fronts.of_joint(joint, self._rows(joint, costs), costs.name)
+
+    def _rows(self, joint, costs):
+        return ranks.agree(self.group, bare_problem.build(joint, costs))
 
     def _of_whole(self, joint, *facts):
         """The first variant of a graph that is all of a step."""
@@ -156,7 +164,7 @@ class Backend:
 
     def _plan(self, joint, input_bytes, tags, forward_count):
         costs = costs_of.resolve(self.costs, joint.module)
-        rows = bare_problem.build(joint, costs)
+        rows = self._rows(joint, costs)
         left, beside, earlier = self.room(input_bytes)
         plain = [row.plain() for row in rows]
         decision = proposals.better(_planner.solve(plain, max(left, 1)), joint, rows, left, forward_count)
@@ -212,25 +220,35 @@ class Backend:
     def _finished(self, record):
         """Plans all calls of a step that was recorded."""
         self.outside = outside.count(self.model, self.optimizer, self.accumulate)
-        if self.outside.gradient_bytes:
-            record.forget(one.grad for one in self.model.parameters() if one.grad is not None)
+        if self.outside.gradient_bytes or self.outside.bucket_bytes:
+            record.forget(outside.local_gradients(self.model))
         beside = self.margin_bytes + self.outside.step_bytes
         self._check_update()
-        try:
-            plan = steps.plan(record, self.budget_bytes - beside)
-        except steps.Infeasible as error:
-            self.failure = self._infeasible_step(record, error, beside)
-            raise self.failure from None
+        plan = self._planned_by_rank_0(record, self.budget_bytes - beside)
+        if isinstance(plan, steps.Infeasible):
+            self.failure = self._infeasible_step(record, plan, beside)
+            raise self.failure
         self.variants |= {(call.graph, call.key): pick for call, pick in zip(record.calls, plan.variants)}
-        self.step = Step.of(plan, self.model)
+        self.step = Step.of(plan)
         self._name_modules_outside(record)
         LOG.info("%d calls of %d graphs were planned together: %s", len(record.calls),
                  len({call.graph for call in record.calls}), self.step.line())
 
+    def _planned_by_rank_0(self, record, room_bytes):
+        if self.group is not None and self.group.rank():
+            spoken = ranks.told(self.group, None)
+            return spoken if isinstance(spoken, steps.Infeasible) else steps.heard(record, spoken)
+        try:
+            plan = steps.plan(record, room_bytes)
+        except steps.Infeasible as error:
+            plan = error
+        ranks.told(self.group, plan if isinstance(plan, steps.Infeasible) else plan.spoken())
+        return plan
+
     def _name_modules_outside(self, record):
         names = {name.rpartition(".")[0] or name for name, one in
                  (self.model.named_parameters() if self.model is not None else ())
-                 if one.requires_grad and id(one) not in record.parameters}
+                 if one.requires_grad and name not in record.parameters}
         if names:
             shown = ", ".join(sorted(names)[:MODULES_SHOWN]) + (", ..." if len(names) > MODULES_SHOWN else "")
             self._remark(f"in the recorded step no planned graph ran {shown}: what they allocate is in no plan")
@@ -302,9 +320,9 @@ class Backend:
     def _look_for_gradients(self, planned):
         if self.model is None or self.accumulate or self.outside.gradient_bytes or planned.calls >= CALLS_WATCHED:
             return
-        if in_backward_pass():
+        if in_backward_pass() or self.group is not None:
             return
-        present = sum(one.grad.untyped_storage().nbytes() for one in self.model.parameters() if one.grad is not None)
+        present = outside.tensor_bytes(outside.local_gradients(self.model))
         if present:
             self._remark(f"gradients of earlier microbatches ({format_bytes(present)}) live when a step begins and are "
                          "not counted: pass accumulate=True, or zero_grad(set_to_none=True) before each step")

@@ -55,6 +55,8 @@ try:
     from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
     from torch.amp.autocast_mode import _enter_autocast as enter_autocast
+    from torch.distributed.fsdp import FSDPModule
+    from torch.distributed.tensor import DTensor
     from torch.fx.experimental.symbolic_shapes import optimization_hint
     from torch.fx.traceback import _get_memory_budget_annotation as memory_budget_annotation
     from torch.utils._ordered_set import OrderedSet
@@ -66,14 +68,14 @@ except ImportError as missing:
     raise _unsupported(str(missing)) from missing
 
 __all__ = [
-    "BackendCompilerFailed", "CheckpointPolicy", "CustomPartitionerFn", "DebugContext", "FakeTensor", "FakeTensorMode",
-    "GraphLowering", "HigherOrderOperator", "Layout", "OpOverload", "OrderedSet", "SchedulerNode", "TracingContext",
-    "V", "aot_autograd", "boxed_nop", "can_match_buffer_size", "compile_fx", "compile_fx_inner",
-    "current_graph_task_id", "default_partition", "disable_current_modes", "enter_autocast", "extract_modules",
-    "fake_tensor_prop", "flop_registry", "force_save_effectful_ops", "functorch_config", "fx_graph_cse",
-    "inductor_config", "inductor_memory", "is_assert_only_symbool", "is_opaque_node", "is_rng_op", "is_sym_node",
-    "list_mode_options", "memory_budget_annotation", "min_cut_partition", "must_be_in_backward", "must_be_in_forward",
-    "optimization_hint", "post_grad_passes", "record_output_strides", "run_and_save_rng_state", "run_with_rng_state",
-    "shape_env_from_inputs", "thread_graphsafe_rng_from_hops", "tracing", "tree_leaves", "tree_map", "view_to_reshape",
-    "with_effects",
+    "BackendCompilerFailed", "CheckpointPolicy", "CustomPartitionerFn", "DTensor", "DebugContext", "FSDPModule",
+    "FakeTensor", "FakeTensorMode", "GraphLowering", "HigherOrderOperator", "Layout", "OpOverload", "OrderedSet",
+    "SchedulerNode", "TracingContext", "V", "aot_autograd", "boxed_nop", "can_match_buffer_size", "compile_fx",
+    "compile_fx_inner", "current_graph_task_id", "default_partition", "disable_current_modes", "enter_autocast",
+    "extract_modules", "fake_tensor_prop", "flop_registry", "force_save_effectful_ops", "functorch_config",
+    "fx_graph_cse", "inductor_config", "inductor_memory", "is_assert_only_symbool", "is_opaque_node", "is_rng_op",
+    "is_sym_node", "list_mode_options", "memory_budget_annotation", "min_cut_partition", "must_be_in_backward",
+    "must_be_in_forward", "optimization_hint", "post_grad_passes", "record_output_strides", "run_and_save_rng_state",
+    "run_with_rng_state", "shape_env_from_inputs", "thread_graphsafe_rng_from_hops", "tracing", "tree_leaves",
+    "tree_map", "view_to_reshape", "with_effects",
 ]

@@ -12,7 +12,8 @@ import weakref
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from ._torch import current_graph_task_id, tree_leaves
+from . import outside
+from ._torch import FakeTensor, current_graph_task_id, tree_leaves
 
 
 def in_backward_pass():
@@ -48,6 +49,7 @@ class Call:
     def __init__(self, graph, key, arguments):
         self.graph, self.key, self.variant, self.function = graph, key, None, None
         self.forward = self.backward = None
+        self.layer = ""  # the module of the first parameter
         self.tangents, self.done, self._node = set(), False, lambda: None
         self.given = {StorageWeakRef(one.untyped_storage()) for one in arguments if isinstance(one, torch.Tensor)}
 
@@ -61,14 +63,24 @@ class Call:
 
 
 class Record:
-    """Of one step: passes are events, numbered in their order. `parameters` are identities of those that graphs are
+    """Of one step: passes are events, numbered in their order. `parameters` are names of those that graphs are
     given."""
 
-    def __init__(self):
-        self.calls, self.count, self.values, self.parameters = [], 0, {}, set()
+    def __init__(self, model=None):
+        self.model, self.calls, self.count, self.values, self.parameters = model, [], 0, {}, set()
+
+    def add(self, call, arguments):
+        call.forward = self.begin()
+        self.calls.append(call)
+        names = {} if self.model is None else {id(one): name for name, one in self.model.named_parameters()}
+        given = [names[id(one)] for one in arguments if id(one) in names]
+        call.layer = given[0].rpartition(".")[0] if given else ""
+        self.parameters |= set(given)
 
     def begin(self):
         """A pass begins: its event."""
+        for one in outside.local_gradients(self.model) if self.model is not None else ():
+            self.value(one, 1, self.count - 1)  # made between two passes, as FSDP2 does
         for value in self.values.values():
             if not value.storage.expired():
                 value.last_seen = self.count
@@ -114,11 +126,11 @@ class Record:
 
 class Calls:
     """Of one backend. `variant_of(graph, key)` is what runs for a call, or None for one that no plan knows;
-    `finished(record)` is told of a recorded step before the next one begins. With `inputs_counted` inputs of calls
-    count wherever they come from."""
+    `finished(record)` is told of a recorded step before the next one begins. With a model inputs of calls count
+    wherever they come from."""
 
-    def __init__(self, variant_of, finished, inputs_counted):
-        self.variant_of, self.finished, self.inputs_counted = variant_of, finished, inputs_counted
+    def __init__(self, variant_of, finished, model):
+        self.variant_of, self.finished, self.model = variant_of, finished, model
         self.waiting, self.numbers, self.first, self.record, self.current = [], {}, None, None, None
         self.wanted, self.nested = False, False
 
@@ -133,6 +145,8 @@ class Calls:
 
     def run(self, graph, arguments):
         """A call of a graph of Dynamo's."""
+        if any(isinstance(one, FakeTensor) for one in arguments):  # as DistributedDataParallel's optimizer compiles
+            return graph.run(None)[1](*arguments)
         if in_backward_pass():
             return self._run_again(graph, arguments)
         if not self.begun() or self.first.done:
@@ -140,9 +154,7 @@ class Calls:
         call = self._call(graph, arguments)
         self.first = self.first or call
         if self.record is not None:
-            call.forward = self.record.begin()
-            self.record.calls.append(call)
-            self.record.parameters |= {id(one) for one in arguments if isinstance(one, torch.nn.Parameter)}
+            self.record.add(call, arguments)
         self.current = call
         try:
             results = call.function(*arguments)
@@ -159,7 +171,7 @@ class Calls:
             if record.calls:
                 self.finished(record)
         if self.wanted:
-            self.wanted, self.record = False, Record()
+            self.wanted, self.record = False, Record(self.model)
 
     def _call(self, graph, arguments):
         parameter = next((id(one) for one in arguments if isinstance(one, torch.nn.Parameter)), None)
@@ -232,4 +244,4 @@ class Calls:
         return forward
 
     def _counts(self, tensor):
-        return self.inputs_counted or tensor.grad_fn is not None or self.record.known(tensor) is not None
+        return self.model is not None or tensor.grad_fn is not None or self.record.known(tensor) is not None

@@ -6,6 +6,7 @@ import dataclasses
 import torch
 
 from . import nodes
+from ._torch import DTensor, FSDPModule
 from .errors import Error
 
 
@@ -21,23 +22,28 @@ class Optimizer:
 
 @dataclasses.dataclass(frozen=True)
 class Outside:
-    """All bytes that live through the whole step, by kind. `counted` is false without a model."""
+    """All bytes that live through the whole step, by kind. `counted` is false without a model. `bucket_bytes`:
+    gradients in the buckets of DistributedDataParallel. `gathered_bytes`: of FSDP2, parameters of the blocks that are
+    gathered at one time."""
     counted: bool
     parameter_bytes: int = 0
     buffer_bytes: int = 0
     gradient_bytes: int = 0
     trained_bytes: int = 0
     optimizer: Optimizer = Optimizer()
+    bucket_bytes: int = 0
+    gathered_bytes: int = 0
 
     @property
     def step_bytes(self):
-        return self.parameter_bytes + self.buffer_bytes + self.gradient_bytes + self.optimizer.state_bytes
+        return (self.parameter_bytes + self.buffer_bytes + self.gradient_bytes + self.optimizer.state_bytes
+                + self.bucket_bytes + self.gathered_bytes)
 
     @property
     def update_peak_bytes(self):
         """While the optimizer updates: one gradient of each trained parameter lives."""
-        return (self.parameter_bytes + self.buffer_bytes + self.trained_bytes + self.optimizer.state_bytes
-                + self.optimizer.update_bytes)
+        return (self.parameter_bytes + self.buffer_bytes + self.optimizer.state_bytes + self.optimizer.update_bytes
+                + max(self.trained_bytes, self.bucket_bytes))
 
 
 def count(model, optimizer, accumulate):
@@ -48,15 +54,54 @@ def count(model, optimizer, accumulate):
         return Outside(False)
     if not isinstance(model, torch.nn.Module):
         raise Error(f"model must be a torch.nn.Module, not {type(model).__name__}")
+    if any(isinstance(module, FSDPModule) for module in model.modules()):
+        return _of_shards(model, optimizer, accumulate)
     parameters = list(model.parameters())
     trained = [parameter for parameter in parameters if parameter.requires_grad]
-    present = _bytes(parameter.grad for parameter in trained if parameter.grad is not None)
-    gradients = _bytes(trained) if accumulate else 0 if accumulate is False else present
-    return Outside(True, _bytes(parameters), _bytes(model.buffers()), gradients, _bytes(trained),
-                   of_optimizer(optimizer))
+    present = tensor_bytes(local_gradients(model))
+    gradients = tensor_bytes(trained) if accumulate else 0 if accumulate is False else present
+    buckets = 0
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        buckets = tensor_bytes(trained)
+        gradients = 0 if model.gradient_as_bucket_view else gradients
+    return Outside(True, tensor_bytes(parameters), tensor_bytes(model.buffers()), gradients, tensor_bytes(trained),
+                   of_optimizer(optimizer), buckets)
 
 
-def _bytes(values):
+def _of_shards(model, optimizer, accumulate):
+    """Under FSDP2, counted at any time: a gathered parameter stands for its shard. Gathered at one time are the
+    parameters of the root and of two blocks, the next of which is fetched."""
+    units, mesh = {}, None
+    for name, one in model.named_parameters():
+        unit = _unit(model, name)
+        units[unit] = units.get(unit, 0) + one.numel() * one.element_size()
+        mesh = one.device_mesh if isinstance(one, DTensor) else mesh
+    ranks = mesh.size() if mesh is not None else 1
+    root = units.pop("", 0)
+    gathered = root + sum(sorted(units.values())[-2:])
+    shards = sum(-(-one.numel() // ranks) * one.element_size() for one in model.parameters())
+    trained = sum(-(-one.numel() // ranks) * one.element_size() for one in model.parameters() if one.requires_grad)
+    present = tensor_bytes(local_gradients(model))
+    gradients = trained if accumulate else 0 if accumulate is False else present
+    return Outside(True, shards, tensor_bytes(model.buffers()), gradients, trained, of_optimizer(optimizer), 0,
+                   gathered)
+
+
+def local_gradients(model):
+    """Of parameters, or of their shards on this rank."""
+    found = [one.grad for one in model.parameters() if one.grad is not None]
+    return [one.to_local() if isinstance(one, DTensor) else one for one in found]
+
+
+def _unit(model, name):
+    """The module that gathers a parameter."""
+    path = name.split(".")[:-1]
+    while path and not isinstance(model.get_submodule(".".join(path)), FSDPModule):
+        path.pop()
+    return ".".join(path)
+
+
+def tensor_bytes(values):
     return sum({nodes.storage(value): value.untyped_storage().nbytes() for value in values}.values())
 
 
@@ -77,6 +122,7 @@ def of_optimizer(optimizer):
 
 
 def _size(parameter):
+    parameter = parameter.to_local() if isinstance(parameter, DTensor) else parameter
     return parameter.numel() * parameter.element_size()
 
 

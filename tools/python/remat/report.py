@@ -90,16 +90,14 @@ class Step:
     calls: list
 
     @classmethod
-    def of(cls, plan, model):
-        owners = {id(parameter): name.rpartition(".")[0]
-                  for name, parameter in (model.named_parameters() if model is not None else ())}
+    def of(cls, plan):
         numbers, calls = {}, []
         for call, variant in zip(plan.record.calls, plan.variants):
             found = numbers.setdefault(call.graph, [])
             if not any(one is variant for one in found):
                 found.append(variant)
             option = variant.option
-            calls.append(Call(owners.get(call.key[0], ""), call.graph.planning.graph.number,
+            calls.append(Call(call.layer, call.graph.planning.graph.number,
                               1 + next(index for index, one in enumerate(found) if one is variant), option.kept_bytes,
                               option.forward_peak_bytes, option.backward_peak_bytes, option.time_ns, variant.overhead,
                               of_modules(variant.facts.rows, variant.sequence, variant.kept_rows)))
@@ -194,6 +192,8 @@ class Report:
         states = f"optimizer states {format_bytes(optimizer.state_bytes)} ({name})"
         parts = [f"parameters {format_bytes(outside.parameter_bytes)}", f"buffers {format_bytes(outside.buffer_bytes)}",
                  f"earlier gradients {format_bytes(outside.gradient_bytes)}", states]
+        parts += [f"{name} {format_bytes(size)}" for name, size in
+                  (("buckets", outside.bucket_bytes), ("gathered", outside.gathered_bytes)) if size]
         return [f"outside          {format_bytes(outside.step_bytes)}: {', '.join(parts)}",
                 f"update           {format_bytes(outside.update_peak_bytes)}, of it "
                 f"{format_bytes(optimizer.update_bytes)} of temporaries"]

@@ -6,8 +6,8 @@ import dataclasses
 
 from . import choice
 from .choice import Moment
-from .errors import InfeasibleBudget
-from .fronts import Front
+from .errors import Error, InfeasibleBudget
+from .fronts import Front, variant
 from .variants import MOST
 
 REFINED = 4  # calls of a graph for which a variant is sought that takes just what they may
@@ -33,6 +33,27 @@ class Plan:
     time_ns: float
     everything_saved_ns: float
     lower_bound_ns: float
+
+
+    def spoken(self):
+        """What another rank needs of it."""
+        return {"calls": [(call.graph.planning.graph.number, call.key[1]) for call in self.record.calls],
+                "sequences": [one.sequence for one in self.variants],
+                "figures": {field.name: getattr(self, field.name) for field in dataclasses.fields(self)[2:]}}
+
+
+def heard(record, spoken):
+    """Rank 0's plan for the calls of another rank's record."""
+    if [(call.graph.planning.graph.number, call.key[1]) for call in record.calls] != spoken["calls"]:
+        raise Error(f"ranks call different graphs: {len(record.calls)} calls here, {len(spoken['calls'])} on rank 0, "
+                    "in another order or of other graphs")
+    found = {}
+    for call, sequence in zip(record.calls, spoken["sequences"]):
+        if (call.graph, sequence) not in found:
+            same = (one for one in call.graph.compiled if one.sequence == sequence)
+            found[call.graph, sequence] = next(same, None) or variant(call.graph.facts, sequence)
+    return Plan(record, [found[call.graph, sequence] for call, sequence in zip(record.calls, spoken["sequences"])],
+                **spoken["figures"])
 
 
 class Infeasible(InfeasibleBudget):

@@ -24,7 +24,9 @@ class Graph:
         self.module = _copied(module)
         self.partition, self.watch, self.whole = partition, watch, whole
         self.fakes = [node.meta.get("example_value") for node in module.graph.nodes if node.op == "placeholder"]
-        self.context = TracingContext.try_get()
+        self.context = copy.copy(TracingContext.try_get())
+        if self.context is not None:  # else it is to count each bucket's passes
+            self.context.ddp_optimizer_ctx, self.context.fakify_first_call = None, False
         self.facts, self.planning, self.static, self.rounding = None, None, frozenset(), 1
         self.first, self.compiled, self.refused = None, {}, []
 
@@ -73,8 +75,9 @@ class Graph:
             return self.partition(self, variant, joint_module, joint_inputs, **facts)
 
         def forward_compiler(graph, inputs):
-            if self.context is not None and self.context.fw_metadata is not None:
-                self.context.fw_metadata.bw_donated_idxs = []  # else "unknown" forbids retain_graph after a step
+            context = TracingContext.try_get()
+            if context is not None and context.fw_metadata is not None:
+                context.fw_metadata.bw_donated_idxs = []  # else "unknown" forbids retain_graph after a step
             run = boxed_nop(graph, inputs)
             return self.watch(self, run) if self.facts is not None else run
         # Eager kernels never write into saved values, and without donated buffers retain_graph works.

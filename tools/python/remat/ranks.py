@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many ranks that train one model, under DistributedDataParallel or FSDP2: rank 0's costs and decisions are
+everybody's, so that plans are equal where measured times differ. A rank whose graph is another is an error."""
+import torch
+import torch.distributed as distributed
+
+from ._torch import DTensor, FSDPModule, disable_current_modes
+from .errors import Error, Refused
+
+SAME = ("name", "bytes", "inputs", "workspace", "lasting", "once")
+
+
+def group_of(model):
+    """The process group that a model is wrapped for, or None."""
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        return model.process_group
+    if not any(isinstance(module, FSDPModule) for module in (model.modules() if model is not None else ())):
+        return None
+    meshes = {one.device_mesh for one in model.parameters() if isinstance(one, DTensor)}
+    if len(meshes) != 1 or next(iter(meshes)).ndim != 1:
+        raise Refused(f"FSDP2 over {len(meshes)} meshes, or one of several dimensions: only one of one dimension is "
+                      "planned for")
+    return next(iter(meshes)).get_group()
+
+
+def told(group, value):
+    """Rank 0's value."""
+    if group is None:
+        return value
+    held = [value]
+    with disable_current_modes():
+        distributed.broadcast_object_list(held, src=distributed.get_global_rank(group, 0), group=group)
+    return held[0]
+
+
+def agree(group, rows):
+    """Rows of a graph with rank 0's times; an error names the first node that differs from rank 0's."""
+    if group is None:
+        return rows
+    first = told(group, [row.plain() for row in rows])
+    differs = next((index for index, (row, other) in enumerate(zip(rows, first))
+                    if any(row.plain().get(key) != other.get(key) for key in SAME)),
+                   min(len(rows), len(first)) if len(rows) != len(first) else None)
+    _check_all(group, "" if differs is None else _difference(rows, first, differs))
+    for row, other in zip(rows, first):
+        row.time_ns = other["time"]
+    return rows
+
+
+def _difference(rows, first, index):
+    here, there = (one[index]["name"] if index < len(one) else "no node"
+                   for one in ([row.plain() for row in rows], first))
+    sizes = [one[index]["bytes"] if index < len(one) else 0 for one in ([row.plain() for row in rows], first)]
+    return f"{here} of {sizes[0]} bytes, on rank 0 {there} of {sizes[1]} bytes"
+
+
+def _check_all(group, fault):
+    """Every rank fails if one does, so that none waits for another."""
+    found = [None] * distributed.get_world_size(group)
+    with disable_current_modes():
+        distributed.all_gather_object(found, fault, group=group)
+    faults = [f"rank {rank}: {text}" for rank, text in enumerate(found) if text]
+    if faults:
+        raise Error(f"ranks compile different graphs: {'; '.join(faults)}")
