@@ -185,6 +185,8 @@ def settings_that_are_wrong():
     for mode in ("reduce-overhead", "max-autotune"):
         wanted(lambda: torch.compile(network(), backend=remat.backend("1GB"), mode=mode)(torch.randn(8, 256)),
                remat.Refused, f"mode '{mode}' makes CUDA graphs")
+    with mock.patch.object(torch, "__version__", "2.14.1"):
+        wanted(lambda: remat.backend("1GB"), remat.Error, "2.15; this is 2.14.1", "aot_eager")
     wanted(lambda: remat.backend("1GB", kernels="aot_eager", margin=1.5), remat.Error, "margin 1.5")
     wanted(lambda: remat.backend("1GB", kernels="aot_eager", options={"recompute": 1}), remat.Error, "recomputable")
     wanted(lambda: plan(network(), "1GB", costs="h101"), remat.Error, "costs 'h101'", "h100-sxm")

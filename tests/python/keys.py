@@ -95,7 +95,10 @@ def main(*left_out):
         seen += after_another_graph()
         for rows in (64, 48):
             seen += asked([backend()], rows, dynamic=True)
-        versions = [backend().key(), make("1GB", kernels="inductor").key()]
+        versions = [backend().key()]
+        other = backend()
+        other.kernels = "inductor"
+        versions.append(other.key())
         for place, name, value in ((torch, "__version__", "2.15.1"), (keys, "planner", lambda: "another")):
             with mock.patch.object(place, name, value):
                 versions.append(backend().key())

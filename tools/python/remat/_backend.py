@@ -11,7 +11,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from . import (_planner, bare_problem, costs as costs_of, draws, fronts, inductor, keys, nodes, outside, proposals,
                ranks, rules, steps)
-from ._torch import default_partition
+from ._torch import WORKS_WITH_INDUCTOR, default_partition, is_one_of
 from .calls import Calls, in_backward_pass
 from .errors import Error, InfeasibleBudget, Refused
 from .joint import Joint, rounding
@@ -64,6 +64,9 @@ class Backend:
         self.kernels = kernels
         self.settings = {name: value for name, value in (options or {}).items() if name not in OPTIONS}  # of Inductor
         if kernels == "inductor":
+            if not is_one_of(WORKS_WITH_INDUCTOR):
+                raise Error(f'kernels="inductor" works with PyTorch {", ".join(WORKS_WITH_INDUCTOR)}; this is '
+                            f'{torch.__version__}: use kernels="aot_eager"')
             inductor.check_settings(self.settings)
             if (options or {}).get("replay_random"):
                 raise Error("option 'replay_random' is for eager kernels: Inductor makes random numbers from seeds")

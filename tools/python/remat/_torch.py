@@ -3,13 +3,18 @@
 import torch
 
 WORKS = ("2.14", "2.15")
+WORKS_WITH_INDUCTOR = ("2.15",)  # its guard against fusions that raise the peak
 
 
 def _unsupported(why):
     return ImportError(f"remat works with PyTorch {' and '.join(WORKS)}; this is {torch.__version__}: {why}")
 
 
-if ".".join(torch.__version__.split(".")[:2]) not in WORKS:
+def is_one_of(versions):
+    return ".".join(torch.__version__.split(".")[:2]) in versions
+
+
+if not is_one_of(WORKS):
     raise _unsupported("another version")
 
 try:
@@ -70,12 +75,12 @@ except ImportError as missing:
 __all__ = [
     "BackendCompilerFailed", "CheckpointPolicy", "CustomPartitionerFn", "DTensor", "DebugContext", "FSDPModule",
     "FakeTensor", "FakeTensorMode", "GraphLowering", "HigherOrderOperator", "Layout", "OpOverload", "OrderedSet",
-    "SchedulerNode", "TracingContext", "V", "aot_autograd", "boxed_nop", "can_match_buffer_size", "compile_fx",
-    "compile_fx_inner", "current_graph_task_id", "default_partition", "disable_current_modes", "enter_autocast",
-    "extract_modules", "fake_tensor_prop", "flop_registry", "force_save_effectful_ops", "functorch_config",
-    "fx_graph_cse", "inductor_config", "inductor_memory", "is_assert_only_symbool", "is_opaque_node", "is_rng_op",
-    "is_sym_node", "list_mode_options", "memory_budget_annotation", "min_cut_partition", "must_be_in_backward",
-    "must_be_in_forward", "optimization_hint", "post_grad_passes", "record_output_strides", "run_and_save_rng_state",
-    "run_with_rng_state", "shape_env_from_inputs", "thread_graphsafe_rng_from_hops", "tracing", "tree_leaves",
-    "tree_map", "view_to_reshape", "with_effects",
+    "SchedulerNode", "TracingContext", "V", "WORKS_WITH_INDUCTOR", "aot_autograd", "boxed_nop", "can_match_buffer_size",
+    "compile_fx", "compile_fx_inner", "current_graph_task_id", "default_partition", "disable_current_modes",
+    "enter_autocast", "extract_modules", "fake_tensor_prop", "flop_registry", "force_save_effectful_ops",
+    "functorch_config", "fx_graph_cse", "inductor_config", "inductor_memory", "is_assert_only_symbool", "is_one_of",
+    "is_opaque_node", "is_rng_op", "is_sym_node", "list_mode_options", "memory_budget_annotation", "min_cut_partition",
+    "must_be_in_backward", "must_be_in_forward", "optimization_hint", "post_grad_passes", "record_output_strides",
+    "run_and_save_rng_state", "run_with_rng_state", "shape_env_from_inputs", "thread_graphsafe_rng_from_hops",
+    "tracing", "tree_leaves", "tree_map", "view_to_reshape", "with_effects",
 ]
