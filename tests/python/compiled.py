@@ -49,6 +49,7 @@ def compare(name, model_name, budget_bytes, eager_random):
         harness.check(torch.equal(seen[-1], expected[-1]), f"{name}: the generator is left otherwise")
         harness.check(graph.reruns > 0, f"{name}: nothing runs again within {budget_bytes} bytes")
         harness.check(graph.estimated_peak_bytes <= budget_bytes, f"{name}: above the budget: {graph}")
+        harness.check(-1 < graph.bound <= graph.overhead, f"{name}: {graph.overhead} is below {graph.bound}")
         held = held_bytes(model, step, compiled)
         harness.check(held == graph.saved_bytes, f"{name}: {held} bytes are held, {graph.saved_bytes} were planned")
         print(f"{name:25} {graph.planned_peak_bytes:>8} planned, {graph.estimated_peak_bytes:>8} by Inductor, of "

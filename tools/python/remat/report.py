@@ -57,8 +57,12 @@ class Graph:
 
     @property
     def bound(self):
-        """No plan within the bytes has a smaller overhead."""
-        return max(self.lower_bound_ns / self.everything_saved_ns - 1, 0) if self.everything_saved_ns else 0
+        """No plan within the bytes has a smaller overhead. With kernels that fuse it may be below 0: to compute again
+        may be faster than to save."""
+        if not self.everything_saved_ns:
+            return 0
+        least = 0 if self.kernels == "aot_eager" else -1
+        return max(self.lower_bound_ns / self.everything_saved_ns - 1, least)
 
 
 @dataclasses.dataclass
