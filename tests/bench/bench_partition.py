@@ -2,7 +2,7 @@
 """CPU seconds from a joint graph to its forward and its backward graph, of PyTorch's partitioner with its solver dp at
 0.5 and of remat at the same peak, in turns in one process; of remat also of planning alone.
 
-    bench_partition.py BUILD [--models gpt2-124m,llama3-8b-8] [--turns 3] [--kernels aot_eager]
+    bench_partition.py BUILD [--models gpt2-124m,llama3-8b-8] [--turns 3] [--kernels aot_eager,inductor]
 
 Figures are minima over the turns. Inductor's lowering is in none of them. Needs PyTorch (tools/setup.sh --with-torch)."""
 import argparse
@@ -19,8 +19,9 @@ import torch
 
 import cuts
 import joint_graphs
+import meter
 import operators
-from remat import _planner
+from remat import _orders, _planner
 
 
 class Watch:
@@ -60,9 +61,15 @@ def operators_peak(joint, forward, backward):
     return operators.run(forward, backward, lambda node: 0, cuts.ROUNDING_BYTES).peak_bytes
 
 
+def inductor_peak(_, forward, backward):
+    return meter.measure(forward, backward).peak_bytes
+
+
 # By kernels: what plans a joint graph and cuts it, what plans alone, and the peak that it is given.
 PLANNERS = {"aot_eager": (lambda joint, budget_bytes: cuts.ByOperators(joint).plan(budget_bytes),
-                          Watch(_planner, "solve"), operators_peak)}
+                          Watch(_planner, "solve"), operators_peak),
+            "inductor": (lambda joint, budget_bytes: cuts.ByInductor(joint).plan(budget_bytes),
+                         Watch(_orders.Graph, "order"), inductor_peak)}
 
 
 def row_of(name, kernels, turns):
@@ -84,7 +91,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--models", default="gpt2-124m,llama3-8b-8")
-    parser.add_argument("--kernels", default="aot_eager")
+    parser.add_argument("--kernels", default="aot_eager,inductor")
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
     os.environ["PATH"] = str(options.build.resolve() / "tools") + os.pathsep + os.environ["PATH"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A joint graph as a forward and a backward graph: by PyTorch's partitioner, and as remat plans them."""
+"""A joint graph as a forward and a backward graph: by PyTorch's partitioner, and as remat plans them for each kind of
+kernels."""
 import pathlib
 import sys
 
@@ -10,7 +11,7 @@ import joint_graphs
 import meter
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/python"))
-from remat import _planner, bare_problem, costs
+from remat import _planner, bare_problem, costs, fused
 from remat.joint import Joint
 from remat.prepare import prepare
 from remat.unroll import Unrolled, split
@@ -44,3 +45,18 @@ class ByOperators:
         unrolled = Unrolled(self.joint, self.rows, decision.sequence)
         return *split(unrolled, self.given.result_count, list(self.given.static)), {
             "time_ns": decision.time_ns, "bound_ns": decision.lower_bound_ns, "planned_bytes": decision.peak_bytes}
+
+
+class ByInductor:
+    """kernels="inductor", without its lowering: `budget_bytes` is of what is planned, not of what Inductor makes; below
+    the smallest plan it is that."""
+
+    def __init__(self, joint):
+        self.given, module = joint, meter.copied(joint.module)
+        self.planner = fused.Planner(fused.joint_of(module, joint.result_count), costs.resolve(TARGET, module))
+
+    def plan(self, budget_bytes):
+        """(forward, backward, facts)"""
+        info = self.planner.decide(budget_bytes) or self.planner.smallest
+        return *self.planner.graphs(info, self.given.result_count, list(self.given.static)), {
+            "time_ns": info.time_ns, "bound_ns": info.lower_bound_ns, "planned_bytes": info.peak_bytes}

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint graphs of training steps as PyTorch's partitioner cuts them: by default, by its budget solvers at each setting,
-and with every block checkpointed in full or selectively.
+"""Plans under Inductor's kernels: remat's beside those of PyTorch's partitioner and of checkpointing by hand.
 
-    partitioners.py FOLDER MODEL... [--operators] [--settings .1,.3,.5,.7,.9] [--solvers dp,ilp,greedy]
+    partitioners.py FOLDER MODEL... [--theirs] [--operators] [--settings .1,.3,.5,.7,.9] [--solvers dp,ilp,greedy]
 
-Their graphs are lowered by Inductor (meter.py). With --operators peak and time are those of operators run one by one
-(operators.py), and at each of these peaks remat plans the same joint graph for kernels="aot_eager". Writes
-FOLDER/MODEL.json, and measures only what is not there yet. The solver ilp needs scipy. Nothing runs and there are no
-weights: a model of 8 billion parameters takes some GB and minutes of CPU time."""
+Each joint graph is cut by PyTorch's default, by its budget solvers at each setting, and with every block checkpointed in
+full or selectively, and lowered by Inductor (meter.py). At each of these peaks remat plans the same joint graph. Writes
+FOLDER/MODEL.json, and measures only what is not there yet; --theirs leaves out remat. With --operators peak and time
+are those of operators run one by one (operators.py), planned as for kernels="aot_eager". The solver ilp needs scipy.
+Nothing runs and there are no weights: a model of 8 billion parameters takes some GB and minutes of CPU time."""
 import argparse
 import functools
 import hashlib
@@ -124,6 +124,8 @@ def inductor(name, results, options):
     if not results.find(who="uncut"):
         results.add(who="uncut", measured=by_inductor(meter.lower(joint().module)))
     measure_theirs(name, results, options, measure)
+    if not options.theirs:
+        measure_ours(results, cuts.ByInductor(joint()).plan, measure)
 
 
 def by_operators(name, results, options):
@@ -137,13 +139,15 @@ def by_operators(name, results, options):
         seconds = operators.graph_time(ours.joint.module, ours.costs.time_ns) / 1e9
         results.add(who="uncut", measured={"seconds": seconds})
     measure_theirs(name, results, options, measure)
-    measure_ours(results, ours.plan, measure)
+    if not options.theirs:
+        measure_ours(results, ours.plan, measure)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("models", nargs="+", choices=list(joint_graphs.MODELS))
+    parser.add_argument("--theirs", action="store_true")
     parser.add_argument("--operators", action="store_true")
     parser.add_argument("--settings", default=SETTINGS, type=lambda text: list(map(float, text.split(","))))
     parser.add_argument("--solvers", default=SOLVERS, type=lambda text: text.split(","))

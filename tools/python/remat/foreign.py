@@ -49,6 +49,8 @@ class Foreign:
         self.values, self.views, self.stands_for, self.phases, self.token = {}, {}, [], [], None
         first = [node for node in joint.scheduled if node in joint.before and not self._is_part(node)]
         then = [node for node in joint.scheduled if node not in joint.before and not self._is_part(node)]
+        self.remade = self._left_to_backward(first)
+        first = [node for node in first if node not in self.remade]
         loss = self._loss(first)
         for node in joint.nodes:
             if node.op in ("placeholder", "get_attr") and tensors(node) and not is_tangent(node):
@@ -60,7 +62,7 @@ class Foreign:
         for node in joint.tangents:
             for tensor in tensors(node)[:1]:
                 self._results(node, None, "once", [], BACKWARD, [(node, tensor, sizes(tensor))], launches=0)
-        for node in then:
+        for node in [*(node for node in joint.scheduled if node in self.remade), *then]:
             self._add(node, BACKWARD)
         self.graph.finish(self._outputs())
 
@@ -116,9 +118,44 @@ class Foreign:
         logical = sizes(result)
         stated = self._shared_shape(node, logical)
         gathered = node.args[0] if classes.is_gather(node) else None
-        inputs = [self._operand(one, logical, stated, phase, result if one is gathered else None)
-                  for one in self._tensor_operands(node)]
+        inputs = []
+        for one in dict.fromkeys([*self._tensor_operands(node), *([gathered] if gathered is not None else [])]):
+            for made_of in self._made_of(one) if one is gathered and phase != BACKWARD else [one]:
+                inputs.append(self._operand(made_of, logical, stated, phase, result if one is gathered else None))
         self._results(node, node, "pointwise", list(dict.fromkeys(inputs)), phase, [(node, result, stated)], pin)
+
+    def _made_of(self, node):
+        """What a kernel reads to make elements of a value where it gathers them, as Inductor does if that is no more
+        than the value has."""
+        def leaves(one):
+            unit = self.joint.unit(one)
+            if unit in self.joint.scheduled and classes.of(unit) == classes.POINTWISE and not self.joint.once[unit] \
+                    and not classes.is_gather(unit):
+                for operand in unit.all_input_nodes:
+                    if tensors(operand):
+                        yield from leaves(operand)
+            else:
+                yield one
+        found = list(dict.fromkeys(leaves(node)))
+        size = sum(storage_bytes(tensors(one)[0]) for one in found)
+        return found if size <= storage_bytes(tensors(node)[0]) else [node]
+
+    def _left_to_backward(self, first):
+        """Nodes of the forward pass that only gathers read there, which make their elements for themselves."""
+        wanted, todo = set(), [node for node in self.joint.forward_outputs if isinstance(node, fx.Node)]
+        todo += [node for node in first if self.joint.once[node] or classes.of(node) == classes.OPAQUE]
+        todo += [update.args[1] for update in self.joint.updates]
+        while todo:
+            node = todo.pop()
+            if node in wanted:
+                continue
+            wanted.add(node)
+            for operand in node.all_input_nodes:
+                if classes.is_gather(node) and operand is node.args[0] and tensors(operand):
+                    todo += self._made_of(operand)
+                else:
+                    todo.append(operand)
+        return {node for node in first if node not in wanted}
 
     def _shared_shape(self, node, logical):
         """That of the first operand with the same elements in the same order, of the inputs last."""

@@ -98,8 +98,9 @@ class Planner:
                 add(border)
             here = {}
             for run in kernel:
-                row = self.at.get(self.foreign.stands_for[run.node])
-                if row is None or row not in here and row in done and (not run.round or self.rows[row].once):
+                node = self.foreign.stands_for[run.node]
+                row, again = self.at.get(node), run.round or node in self.foreign.remade
+                if row is None or row not in here and row in done and (not again or self.rows[row].once):
                     continue
                 if row not in here:
                     add(row)
@@ -178,9 +179,17 @@ def write_out(module):
     """Inductor would compute some of the values that the plan writes once again in each kernel that reads them, and keep
     what they are made of instead."""
     for node in list(module.graph.nodes):
-        if node.meta.get(WRITTEN) and classes.of(node) == classes.POINTWISE and len(node.users) > 1:
+        if node.meta.get(WRITTEN) and classes.of(node) == classes.POINTWISE and len(node.users) > 1 and not widens(node):
             _fix(module.graph, node)
     module.recompile()
+
+
+def widens(node):
+    """A cast of what is in memory in fewer bytes: each reader casts for itself."""
+    operands = [one for one in node.all_input_nodes if nodes.tensors(one)]
+    return (node.target is prims.convert_element_type.default
+            and nodes.storage_bytes(nodes.tensors(operands[0])[0]) < nodes.storage_bytes(nodes.value(node))
+            and (operands[0].op != "call_function" or classes.of(nodes.base(operands[0])) == classes.OPAQUE))
 
 
 def keep_products_in_place(module):
