@@ -384,6 +384,39 @@ def infeasible_budget():
 
 
 @case
+def against_one_graph():
+    """Twelve blocks against the same model as one graph, at ten budgets: overhead % and bound % of each. Where both have
+    a plan the blocks' is at most 5 % slower."""
+    def planned(compiled, budget):
+        torch.compiler.reset()
+        torch.manual_seed(0)
+        model = Blocks()
+        backend = remat.backend(budget, model=model, kernels="aot_eager", margin=0)
+        steps(2)(model, compiled(model, backend))
+        return backend.report()
+
+    def found(compiled, budget):
+        try:
+            report = planned(compiled, budget)
+        except Exception as raised:
+            if "no plan fits" not in str(raised):
+                raise
+            return None
+        return report.step or report.graphs[0]
+    report = planned(by_block, budgets.EVERYTHING)
+    floor, most = report.step.floor_bytes + report.outside.step_bytes, report.planned_peak_bytes
+    print(f"  floor of the blocks {floor}, everything saved {most}", flush=True)
+    for share in range(10):
+        budget = int(1.1 * floor + (most - 1.1 * floor) * share / 9)
+        blocks, one = found(by_block, budget), found(whole, budget)
+        print(f"  {budget}: " + "; ".join(
+            f"{100 * each.overhead:.2f} % of at least {100 * each.bound:.2f} %" if each else "no plan"
+            for each in (blocks, one)), flush=True)
+        harness.check(one is None or blocks is not None and blocks.overhead <= one.overhead + 0.05,
+                      f"{budget}: blocks are more than 5 % slower than one graph")
+
+
+@case
 def exhaustive_search():
     """Of 6 nested calls with 4 options each, against all choices."""
     draw = random.Random(1)
