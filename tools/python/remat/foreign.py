@@ -17,7 +17,9 @@ from ._orders import Graph
 
 FORWARD, LOSS, BACKWARD = "forward", "loss", "backward"
 LARGE = 64  # the loss begins behind the last value at least that part of the largest
-PINNED = ("MUST_SAVE", "reads what is mutated")  # reasons for which a fused operator runs once
+RESULT = "a result of the graph"
+PINNED = ("MUST_SAVE", "reads what is mutated", RESULT)  # reasons for which a fused operator runs once
+MOST_INPUTS = 200  # of a node
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Foreign:
     def __init__(self, joint, costs):
         self.joint, self.costs, self.graph = joint, costs, Graph("joint")
         self.values, self.views, self.stands_for, self.phases, self.token = {}, {}, [], [], None
+        results = {joint.owner(node) for node in joint.forward_outputs}
+        self.once = {node: reason or (RESULT if node in results else None) for node, reason in joint.once.items()}
         first = [node for node in joint.scheduled if node in joint.before and not self._is_part(node)]
         then = [node for node in joint.scheduled if node not in joint.before and not self._is_part(node)]
         self.remade = self._left_to_backward(first)
@@ -59,12 +63,17 @@ class Foreign:
                 self.values[node] = Value(self.graph.input(node.name, bits(tensor), shape), bits(tensor), shape)
         for node in first:
             self._add(node, LOSS if node in loss else FORWARD)
+        held = self._numbers(joint.forward_outputs)
+        made = [update.args[1] for update in joint.updates if update.args[1] in joint.before]
+        outputs = self._end(held + self._numbers(made), LOSS)
         for node in joint.tangents:
             for tensor in tensors(node)[:1]:
                 self._results(node, None, "once", [], BACKWARD, [(node, tensor, sizes(tensor))], launches=0)
         for node in [*(node for node in joint.scheduled if node in self.remade), *then]:
             self._add(node, BACKWARD)
-        self.graph.finish(self._outputs())
+        late = self._numbers([*joint.backward_outputs, *joint.tangents, *(update.args[1] for update in joint.updates)])
+        outputs += self._end(list(dict.fromkeys(held + late)), BACKWARD)
+        self.graph.finish(outputs)
 
     def _is_part(self, node):
         return is_getitem(node) and node.args[0] in self.joint.scheduled
@@ -75,18 +84,23 @@ class Foreign:
         last = max((index for index, size in enumerate(made) if LARGE * size >= max(made)), default=-1)
         return set(first[last + 1:])
 
-    def _outputs(self):
-        """Of the forward pass, the one that is made last first, for it is the loss; then the gradients."""
-        order = {node: index for index, node in enumerate(self.joint.nodes)}
-        forward = {self._root(node) for node in self.joint.forward_outputs if isinstance(node, fx.Node) and tensors(node)}
-        results = sorted((node for node in forward if node.op == "call_function"), key=order.get, reverse=True)
-        results += [self._root(update.args[1]) for update in self.joint.updates]
-        results += [self._root(node) for node in self.joint.backward_outputs
-                    if isinstance(node, fx.Node) and tensors(node)]
-        results += self.joint.tangents  # the autograd engine holds them
-        numbers = [self.values[node].number for node in results
-                   if node in self.values and (node.op == "call_function" or is_tangent(node))]
-        return list(dict.fromkeys(numbers + ([self.token] if self.token is not None else [])))
+    def _numbers(self, graph_nodes):
+        """Of the values, made by the graph, that hold results of it."""
+        roots = [self._root(node) for node in graph_nodes if isinstance(node, fx.Node) and tensors(node)]
+        return list(dict.fromkeys(self.values[root].number for root in roots
+                                  if root in self.values and (root.op == "call_function" or is_tangent(root))))
+
+    def _end(self, numbers, phase):
+        """Nodes that read values at the end of a pass, so that they live until then. Returns what they make."""
+        numbers = numbers + ([self.token] if self.token is not None else [])
+        ends = []
+        for begin in range(0, max(len(numbers), 1), MOST_INPUTS):
+            name = f"end of {phase} {begin}"
+            ends.append(self.graph.node("once", numbers[begin:begin + MOST_INPUTS], [(name, 8, [1], None)], phase,
+                                        launches=0))
+            self.stands_for.append(None)
+            self.phases.append(phase)
+        return ends
 
     def _root(self, node):
         """What has a value, and in whose storage `node` lies."""
@@ -97,7 +111,7 @@ class Foreign:
     # --- nodes ---
 
     def _add(self, node, phase):
-        kind, once = classes.of(node), self.joint.once[node]
+        kind, once = classes.of(node), self.once[node]
         if once and once not in PINNED:
             kind = classes.OPAQUE
         {classes.POINTWISE: self._pointwise, classes.REDUCTION: self._reduction,
@@ -179,7 +193,7 @@ class Foreign:
                           **({} if rows else {"axes": reduced}))
 
     def _opaque(self, node, phase, _):
-        once = self.joint.once[node]
+        once = self.once[node]
         ordered = rules.keeps_order(once)
         inputs = [self.values[self._root(one)].number for one in node.all_input_nodes if self._root(one) in self.values]
         inputs += [self.token] if ordered and self.token is not None else []
