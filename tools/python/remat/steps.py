@@ -76,6 +76,9 @@ def plan(record, room_bytes):
         raise Infeasible("", _smallest(record, room_bytes, options, floor), floor)
     _refine(record, room_bytes, fronts, picks)
     picks = _of_few(record, room_bytes, {graph: list(front.variants) for graph, front in fronts.items()})
+    if picks is None:
+        compiled = {graph: graph.compiled for graph in fronts}
+        raise Infeasible("", _smallest(record, room_bytes, compiled, floor), floor)
     bounds = choice.choose(_calls(record, room_bytes, must, {graph: front.bounds for graph, front in fronts.items()}),
                            lower=True)
     whole = [call.graph.everything for call in calls]
@@ -137,7 +140,8 @@ def _refine(record, room_bytes, fronts, picks):
 
 
 def _of_few(record, room_bytes, variants):
-    """The choice with at most MOST variants of a graph, compiled ones included: those go that are missed least."""
+    """The choice with at most MOST variants of a graph, compiled ones included; those go that are missed least. None
+    where no such choice fits."""
     picks = _choose(record, room_bytes, variants)
     while True:
         used = {graph: [one for one in variants[graph] if one in graph.compiled or any(one is pick for pick in picks)]
@@ -148,6 +152,8 @@ def _of_few(record, room_bytes, variants):
         tried = [used | {many: [one for one in used[many] if one is not without]}
                  for without in used[many] if without not in many.compiled]
         found = [(again, left) for left in tried if (again := _choose(record, room_bytes, left))]
+        if not found:
+            return None
         picks, variants = min(found, key=lambda one: sum(pick.option.time_ns for pick in one[0]))
 
 
