@@ -100,7 +100,7 @@ def check_trace(plan):
 
 
 def computed(plan, command, again):
-    """Names of values that it computes, or computes again: those that it writes, and the first one."""
+    """Names of values that it computes, or recomputes: those that it writes, and the first one."""
     command = plan.schedule[command]
     return {command["name"]} | {o["value"] for o in command["operands"] if o["access"] != "read" and (o["instance"] > 0) == again}
 

@@ -23,7 +23,8 @@ import layers
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TREES = ("compiler", "runtime", "tools")
-SUFFIXES = (".c", ".h", ".def", ".cu", ".fbs", ".md")
+SUFFIXES = (".c", ".h", ".cc", ".def", ".cu", ".fbs", ".md")
+DOCUMENTS = ("docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 PYTHON_COMMENT = re.compile(r'""".*?"""|(?<![\'"\w])#[^\n]*', re.S)
 LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"')
@@ -216,8 +217,14 @@ def read_spaces(build):
 
 
 def read_files(trees, suffixes):
-    paths = [path for tree in trees for path in sorted((ROOT / tree).rglob("*")) if path.suffix in suffixes]
-    return {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths if path.is_file()}
+    """Of folders, and of single files. ValueError: one of them has none."""
+    found = {}
+    for tree in trees:
+        files = [path for path in (ROOT / tree, *sorted((ROOT / tree).rglob("*"))) if path.suffix in suffixes and path.is_file()]
+        if not files and (ROOT / tree).suffix in suffixes:
+            raise ValueError(f"no file {tree}")
+        found |= {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in files}
+    return found
 
 
 def main():
@@ -226,10 +233,10 @@ def main():
     if name == "spaces":
         faults = check(read_spaces(sys.argv[2]))
     elif name == "words":
-        faults = check({**read_files(TREES + ("schemas", "docs", "README.md", "CONTRIBUTING.md"), SUFFIXES),
+        faults = check({**read_files(TREES + ("schemas",) + DOCUMENTS, (*SUFFIXES, ".py")),
                         **read_files(("tests",), (".c", ".h", ".def", ".py"))})
     elif name == "names":
-        faults = check(read_files(TREES + ("schemas", "docs", "README.md", "CONTRIBUTING.md"), SUFFIXES))
+        faults = check(read_files(TREES + ("schemas",) + DOCUMENTS, SUFFIXES))
     else:
         faults = check(read_files(TREES, (".c", ".h", ".def")))
     counts = collections.Counter(tree for tree, _ in faults)

@@ -70,6 +70,9 @@ RULES = [
     ("house.py words", {"docs/a.md": "The norm behind it.\n"}, "write after", {"docs/a.md": "The norm after it.\n"}),
     ("house.py words", {"tests/a.py": '"""A norm."""\nx = "behind"  # behind it\n'}, "tests/a.py:2: 'behind': write after",
      {"tests/a.py": 'behind = "behind"  # after it\n'}),
+    ("house.py words", {"README.md": "The norm behind it.\n"}, "README.md:1: 'behind': write after", {"README.md": ""}),
+    ("house.py words", {"tools/a.py": "behind = 1\n"}, "tools/a.py:1: 'behind': write after", {"tools/a.py": "after = 1\n"}),
+    ("house.py names", {"README.md": "`docs/b.py`\n", "docs/a.md": ""}, "README.md:1: no file docs/b.py", {"README.md": ""}),
     ("house.py types", {"tools/a.c": "struct a {\n};\n", "runtime/b.c": "struct a {\n};\n"}, "a: defined in runtime/b.c",
      {"tools/a.c": "struct a *a;\n"}),
     ("house.py types", {"tools/a.h": "typedef struct {\n} a;\n", "tools/b.c": "enum a { A };\n"}, "a: defined in",
@@ -123,7 +126,7 @@ def main():
                 shutil.copy(HERE.parent.parent / name, root)
             # What several checks look for in every tree.
             plant(root, {"tests/style/ceilings.txt": "", "meson.build": "# " + LICENSE, "meson_options.txt": "# " + LICENSE,
-                         ".ci/run": "# " + LICENSE, "README.md": "", **offence})
+                         ".ci/run": "# " + LICENSE, "README.md": "", "CONTRIBUTING.md": "", "CHANGELOG.md": "", **offence})
             code, output = run(root, check)
             if code != 1 or message not in output:
                 faults.append(f"{check}: does not see the offence in {', '.join(offence)}: {code}, {output}")

@@ -28,7 +28,7 @@ static void write_name(struct chrome_trace *trace, const char *before, const cha
                           process_of(trace), "args", "name", name));
 }
 
-static void write_lanes(struct chrome_trace *trace)
+static void write_streams(struct chrome_trace *trace)
 {
     static const char *const names[] = {
         [REMAT_STREAM_COMPUTATION] = "computation", [REMAT_STREAM_TRANSFERS] = "transfers"};
@@ -48,7 +48,7 @@ remat_status chrome_trace_open(struct remat_outputs *outputs, const char *path, 
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", out->stream);
     write_name(out, "", ranks > 1 ? "rank 0" : "remat-run");
     if (ranks > 1)
-        write_lanes(out);
+        write_streams(out);
 fail:
     return st;
 }
@@ -62,7 +62,7 @@ remat_status chrome_trace_open_part(remat_context *ctx, uint32_t rank, struct ch
                          rank);
     snprintf(name, sizeof name, "rank %" PRIu32, rank);
     write_name(out, ",\n", name);
-    write_lanes(out);
+    write_streams(out);
     return REMAT_OK;
 }
 

@@ -106,7 +106,7 @@ def _row(joint, node, costs, once, lasting):
         size = storage_bytes(tensors(node)[0], joint.rounding)
         return Row(node.name, node, [], bytes=0 if lasting else size, lasting=size if lasting else 0, once=once)
     read, unread = _results(joint, node)
-    time_ns = 0 if nodes.keeps_state(node) else costs.time_ns(node)  # the draw behind it has the time
+    time_ns = 0 if nodes.keeps_state(node) else costs.time_ns(node)  # the draw after it has the time
     row = Row(node.name, node, [], time_ns, bytes=read, workspace=unread + scratch_bytes(node),
               once=once or "")
     if lasting and read:

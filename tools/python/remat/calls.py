@@ -109,7 +109,7 @@ class Record:
         for one in tensors:
             self.values.pop(StorageWeakRef(one.untyped_storage()), None)
 
-    def standing(self, kept):
+    def live(self, kept):
         """Bytes of values at the start of each event; what a backward pass is given is in its own peak."""
         change = [0] * (self.count + 1)
         ends = {value: value.ends(kept) for value in self.values.values()}

@@ -54,14 +54,14 @@ def joined(rows, sequence):
     """Places in the sequence of first draws that are the run which keeps their state, by the place of that."""
     draw_of, found = draws(rows), {}
     for place, row in enumerate(sequence):
-        then = _behind(rows, sequence, place) if row in draw_of else len(sequence)
+        then = _place_after(rows, sequence, place) if row in draw_of else len(sequence)
         if then < len(sequence) and sequence[then] == draw_of[row]:
             found[place] = then
     return found
 
 
-def _behind(rows, sequence, place):
-    """Behind what belongs to the row there: its part, its order mark."""
+def _place_after(rows, sequence, place):
+    """After what belongs to the row there: its part, its order mark."""
     then = place + 1
     while then < len(sequence) and rows[sequence[then]].inputs == [sequence[place]] and rows[sequence[then]].once:
         then += 1
@@ -69,16 +69,16 @@ def _behind(rows, sequence, place):
 
 
 def join(decision, rows, budget_bytes):
-    """The decision with first draws behind the rows that keep their states, if it fits so."""
+    """The decision with first draws after the rows that keep their states, if it fits so."""
     draw_of = draws(rows)
     if not draw_of or not decision.sequence:
         return decision
     moved = list(decision.sequence)
     for keeping, draw in draw_of.items():
-        behind = [index for index, row in enumerate(rows) if row.inputs == [keeping] and row.once] + [draw]
-        for row in behind:
+        after = [index for index, row in enumerate(rows) if row.inputs == [keeping] and row.once] + [draw]
+        for row in after:
             moved.remove(row)
-        moved[moved.index(keeping) + 1:moved.index(keeping) + 1] = behind
+        moved[moved.index(keeping) + 1:moved.index(keeping) + 1] = after
     sequence = tuple(moved) if replay(rows, moved).peak_bytes <= budget_bytes else decision.sequence
     return dataclasses.replace(decision, sequence=sequence, peak_bytes=replay(rows, sequence).peak_bytes,
                                time_ns=time_ns(rows, sequence))

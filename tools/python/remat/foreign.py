@@ -16,7 +16,7 @@ from .scratch import scratch_bytes
 from ._orders import Graph
 
 FORWARD, LOSS, BACKWARD = "forward", "loss", "backward"
-LARGE = 64  # the loss begins behind the last value at least that part of the largest
+LARGE = 64  # the loss begins after the last value of at least that part of the largest
 RESULT = "a result of the graph"
 PINNED = ("MUST_SAVE", "reads what is mutated", RESULT)  # reasons for which a fused operator runs once
 MOST_INPUTS = 200  # of a node
@@ -79,7 +79,7 @@ class Foreign:
         return is_getitem(node) and node.args[0] in self.joint.scheduled
 
     def _loss(self, first):
-        """Nodes behind the last large value of the forward pass."""
+        """Nodes after the last large value of the forward pass."""
         made = [max([storage_bytes(tensor) for tensor in tensors(node)], default=0) for node in first]
         last = max((index for index, size in enumerate(made) if LARGE * size >= max(made)), default=-1)
         return set(first[last + 1:])

@@ -206,7 +206,7 @@ def keep_products_in_place(module):
 
 
 def _fix(graph, node):
-    """Puts a node behind it that asks for the strides that it has, and so for memory."""
+    """Puts a node after it that asks for the strides that it has, and so for memory."""
     with graph.inserting_after(node):
         fixed = graph.call_function(prims.inductor_force_stride_order.default,
                                     (node, list(nodes.value(node).stride())))

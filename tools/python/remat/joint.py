@@ -56,7 +56,7 @@ class Joint:
             self.scheduled[node] = True
 
     def unit(self, node):
-        """The scheduled node that owns the storage of `node`; else the input or constant behind it."""
+        """The scheduled node that owns the storage of `node`; else the input or constant whose storage it shows."""
         while node not in self.scheduled and (is_getitem(node) or is_view(node)):
             node = node.args[0] if is_getitem(node) else nodes.viewed_operand(node)
         return node

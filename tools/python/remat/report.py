@@ -57,8 +57,8 @@ class Graph:
 
     @property
     def bound(self):
-        """No plan within the bytes has a smaller overhead. With kernels that fuse it may be below 0: to compute again
-        may be faster than to save."""
+        """No plan within the bytes has a smaller overhead. With kernels that fuse it may be below 0: to
+        recompute may be faster than to save."""
         if not self.everything_saved_ns:
             return 0
         least = 0 if self.kernels == "aot_eager" else -1

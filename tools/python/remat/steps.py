@@ -62,7 +62,7 @@ class Infeasible(InfeasibleBudget):
 
 def plan(record, room_bytes):
     calls = record.calls
-    must = record.standing(lambda call: Kept(call.graph.facts.surely_read, frozenset()))
+    must = record.live(lambda call: Kept(call.graph.facts.surely_read, frozenset()))
     fronts = {}
     for call in calls:
         room = room_bytes - min(must[event] for other in calls if other.graph is call.graph
@@ -87,35 +87,35 @@ def plan(record, room_bytes):
                 bounds[0] if bounds else 0)
 
 
-def _moments(calls, room_bytes, standing):
+def _moments(calls, room_bytes, live):
     def moment(call, event):
         holders = frozenset(index for index, other in enumerate(calls)
                             if other is not call and other.forward < event < other.backward)
-        return Moment(room_bytes - standing[event], holders)
+        return Moment(room_bytes - live[event], holders)
     return [(moment(call, call.forward), moment(call, call.backward)) for call in calls]
 
 
-def _calls(record, room_bytes, standing, options):
+def _calls(record, room_bytes, live, options):
     return [choice.Call(tuple(options[call.graph]), *moments)
-            for call, moments in zip(record.calls, _moments(record.calls, room_bytes, standing))]
+            for call, moments in zip(record.calls, _moments(record.calls, room_bytes, live))]
 
 
 def _choose(record, room_bytes, variants):
     """A variant of those of its graph for each call, or None. Whatever one of them keeps stands throughout."""
     kept = {graph: Kept(frozenset().union(*(one.kept_inputs for one in found)),
                         frozenset().union(*(one.kept_results for one in found))) for graph, found in variants.items()}
-    standing = record.standing(lambda call: kept[call.graph])
+    live = record.live(lambda call: kept[call.graph])
     options = {graph: [one.option for one in found] for graph, found in variants.items()}
-    found = choice.choose(_calls(record, room_bytes, standing, options))
+    found = choice.choose(_calls(record, room_bytes, live, options))
     return found and [variants[call.graph][index] for call, index in zip(record.calls, found[1])]
 
 
 def _taken(record, picks):
     """Of each call and pass: (what stands and what other calls keep, the peak of the pass itself, holders)."""
     chosen = dict(zip(record.calls, picks))
-    standing = record.standing(chosen.get)
+    live = record.live(chosen.get)
     found = []
-    for call, moments in zip(record.calls, _moments(record.calls, 0, standing)):
+    for call, moments in zip(record.calls, _moments(record.calls, 0, live)):
         option = chosen[call].option
         found.append([(sum(picks[index].option.kept_bytes for index in moment.holders) - moment.room_bytes, own,
                        moment.holders) for moment, own in

@@ -16,7 +16,7 @@ WRITTEN = "remat_written"  # in a node's meta: the plan writes its result to mem
 
 
 class Unrolled:
-    """`module`: the copy; `before`: names of its nodes before the border; `crossing`: what is read across it. `written`:
+    """`module`: the copy; `before`: names of its nodes before the border; `live_across`: what is read across it. `written`:
     places in the sequence whose copies are marked WRITTEN."""
 
     def __init__(self, joint, rows, sequence, written=()):
@@ -50,7 +50,7 @@ class Unrolled:
         output.meta = dict(joint.output.meta)
         self.module = fx.GraphModule(joint.module, self.graph)
         self.before = {node.name for node in before}
-        self.crossing = self._crossing(before, backward, output)
+        self.live_across = self._live_across(before, backward, output)
 
     def _copy(self, node):
         copy = self.graph.node_copy(node, lambda operand: self.newest[operand])
@@ -112,7 +112,7 @@ class Unrolled:
             if nodes.is_view(node) or nodes.is_getitem(node) and nodes.is_view(node.args[0]):
                 self.newest.pop(node, None)
 
-    def _crossing(self, before, backward, output):
+    def _live_across(self, before, backward, output):
         results = set(node for node in backward if isinstance(node, fx.Node))
         return [node for node in self.graph.nodes
                 if node in before and node.op != "get_attr" and not nodes.is_tangent(node)
@@ -120,11 +120,11 @@ class Unrolled:
 
 
 def split(unrolled, forward_count, static_inputs):
-    """The forward and the backward graph, with what crosses between them saved."""
-    crossing = unrolled.crossing
-    numbers = [node for node in crossing if is_sym_node(node) and not is_assert_only_symbool(node)]
-    opaque = [node for node in crossing if is_opaque_node(node)]
-    saved = [node for node in crossing if nodes.tensors(node)]
+    """The forward and the backward graph, with what is live across the border saved."""
+    live_across = unrolled.live_across
+    numbers = [node for node in live_across if is_sym_node(node) and not is_assert_only_symbool(node)]
+    opaque = [node for node in live_across if is_opaque_node(node)]
+    saved = [node for node in live_across if nodes.tensors(node)]
     primals = [node for node in unrolled.graph.nodes if node.op == "placeholder" and "primals" in str(node.target)]
     static = OrderedSet(node for index, node in enumerate(primals) if index in set(static_inputs))
     forward, backward = extract_modules(unrolled.module, saved, numbers, opaque, num_fwd_outputs=forward_count,
