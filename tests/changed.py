@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests of the libraries that a change can reach: what differs from the main branch, and files not yet in git.
 A test of a library is one in tests/unit or tests/solve whose program is linked from an object that includes a changed
-file, or whose script imports one. Those of whole tools (e2e, cuda, emulator and so on) run only if they, or what they
+file, or whose script imports or names one; a row of READ_BY stands for files that they read. Those of whole tools (e2e, cuda, emulator and so on) run only if they, or what they
 import, are changed themselves. The form of the sources and golden files are always checked.
 
     changed.py BUILD_DIRECTORY [FILE...]    FILE: in place of what differs"""
@@ -15,6 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OF_LIBRARIES = ("tests/unit", "tests/solve")
 ALWAYS = {"style", "golden"}
+READ_BY = {"tests/corpus/": "tests/unit/search/corpus.c", "tests/thresholds.txt": "tests/check.c"}
 
 
 def output(*command):
@@ -22,14 +23,14 @@ def output(*command):
 
 
 def changed_files():
-    """Those that differ from the main branch; none where that is not known."""
+    """Those that differ from the main branch."""
     for branch in "origin/main", "main":
         base = subprocess.run(["git", "-C", ROOT, "merge-base", "HEAD", branch], encoding="utf-8", capture_output=True)
         if base.returncode == 0:
             diff = subprocess.run(["git", "-C", ROOT, "diff", "--name-only", base.stdout.strip()], encoding="utf-8",
                                   capture_output=True)
             return set(diff.stdout.split())
-    return set()
+    sys.exit("changed.py: no branch origin/main or main to compare with")
 
 
 def read_edges(build):
@@ -77,14 +78,17 @@ def imported(script):
 
 def chosen(build, changed, edges):
     """Names of tests."""
-    files = {os.path.normpath(ROOT / file) for file in changed}
+    readers = {reader for file in changed for read, reader in READ_BY.items() if file.startswith(read)}
+    files = {os.path.normpath(ROOT / file) for file in changed | readers}
     touched = reached(edges, files)
     libraries = tuple(str(root / folder) for root in (build, ROOT) for folder in OF_LIBRARIES)
     names = set()
     for test in json.loads(output("meson", "introspect", build, "--tests")):
         suites = {suite.split(":")[-1] for suite in test["suite"]}
         own = {os.path.normpath(build / word) for word in test["cmd"] if "/" in word}
-        own = own.union(*(imported(word) for word in own if word.endswith(".py")))
+        scripts = set().union(*(imported(word) for word in own if word.endswith(".py")))
+        own |= scripts | {file for script in scripts for file in files if os.path.dirname(file) == os.path.dirname(script)
+                          and f'"{os.path.basename(file)}"' in pathlib.Path(script).read_text()}
         of_library = any(word.startswith(libraries) for word in own)
         if suites & ALWAYS or of_library and own & touched or own & files:
             names.add(test["name"])

@@ -17,6 +17,9 @@ EXPECTED = [  # a file, tests that it reaches, tests that it does not
     ("compiler/ir/graph.h", {"ir_graph", "compile_bound"}, {"comm_local"}),
     ("tests/unit/search/subject.h", {"compile_bound", "compile_planner"}, {"memory_pack"}),
     ("tests/mutants.py", {"bound_mutants", "rules"}, {"memory_pack"}),
+    ("tests/unit/checkpoint/bound_mutants.def", {"bound_mutants"}, {"compile_bound"}),
+    ("tests/corpus/root_of_two_needs.graph", {"compile_bound", "compile_optimum"}, {"memory_pack"}),
+    ("tests/thresholds.txt", {"compile_optimum", "memory_pack"}, {"docs_design"}),
     ("tests/harness.py", {"docs_figures", "config"}, {"memory_pack"}),
 ]
 edges = changed.read_edges(build)
