@@ -108,7 +108,7 @@ static inline remat_kernel_id remat_settled_writer(const struct remat_settled *s
     return remat_is_none(node.i) ? REMAT_NO_KERNEL : settled->kernel_of[node.i];
 }
 
-/* Sites: round 0 has the kernels, each later round their reruns. */
+/* Round 0 has the kernels, each later round their reruns. */
 static inline remat_run remat_run_of(const struct remat_settled *settled, remat_kernel_id kernel,
                                      uint32_t round)
 {

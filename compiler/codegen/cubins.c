@@ -34,7 +34,7 @@ struct worker {
     struct remat_cubin_counts counts;
 };
 
-static bool take(struct queue *queue, uint32_t *job)
+static bool take_job(struct queue *queue, uint32_t *job)
 {
     pthread_mutex_lock(&queue->lock);
     const struct remat_cubin_settings *s = queue->settings;
@@ -69,7 +69,7 @@ static remat_status make(void *user)
 static void *work(void *user)
 {
     struct worker *w = user;
-    while (take(w->queue, &w->job)) {
+    while (take_job(w->queue, &w->job)) {
         w->status = remat_guard(w->ctx, make, w);
         if (w->status == REMAT_OK)
             continue;

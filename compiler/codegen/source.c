@@ -168,7 +168,7 @@ static remat_status read_instructions(struct cuda_source *s, const struct remat_
 
 /* --- what varies with what --- */
 
-static enum cuda_variation join(enum cuda_variation x, enum cuda_variation y)
+static enum cuda_variation combined_variation(enum cuda_variation x, enum cuda_variation y)
 {
     if (x == y || y == CUDA_UNIFORM)
         return x;
@@ -189,7 +189,7 @@ static enum cuda_variation variation_of(const struct cuda_source *s, const struc
         return remat_opcode_is_column_reduction(node->opcode) ? CUDA_BY_COLUMN : CUDA_BY_ROW;
     enum cuda_variation result = CUDA_UNIFORM;
     for (uint32_t k = 0; k < cuda_arity(node); k++)
-        result = join(result, s->nodes[node->args[k]].variation);
+        result = combined_variation(result, s->nodes[node->args[k]].variation);
     return result;
 }
 

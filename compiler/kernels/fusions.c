@@ -231,8 +231,8 @@ static remat_fusion_id open_fusion(struct remat_fuser *f, const struct remat_fus
     return (remat_fusion_id){(uint32_t)f->fusions.count - 1};
 }
 
-/* Joins two lists in graph order; returns the last node. */
-static remat_node join(struct remat_fuser *f, remat_node a, remat_node b, remat_node *first)
+/* Merges two lists in graph order; returns the last node. */
+static remat_node merge_lists(struct remat_fuser *f, remat_node a, remat_node b, remat_node *first)
 {
     remat_node last = REMAT_NO_NODE, *link = first;
     while (!remat_is_none(a.i) || !remat_is_none(b.i)) {
@@ -257,7 +257,7 @@ static void merge(struct remat_fuser *f, remat_fusion_id from, remat_fusion_id t
     struct remat_fusion *source = &f->fusions.items[from.i], *target = &f->fusions.items[to.i];
     for (remat_node n = source->first; !remat_is_none(n.i); n = f->next[n.i])
         set_fusion(f, n, to);
-    target->last = join(f, source->first, target->first, &target->first);
+    target->last = merge_lists(f, source->first, target->first, &target->first);
     target->node_count += source->node_count;
     if (target->kind == REMAT_FUSION_POINTWISE)
         target->kind = source->kind;

@@ -131,7 +131,7 @@ static void absorb_next_if_level(struct remat_skyline *s, uint32_t start)
 }
 
 /* The segment at `start` has a new height. */
-static void settle(struct remat_skyline *s, uint32_t start)
+static void level_with_neighbours(struct remat_skyline *s, uint32_t start)
 {
     touch(s, start, true);
     absorb_next_if_level(s, start);
@@ -144,7 +144,7 @@ static void raise_to_neighbour(struct remat_skyline *s, uint32_t start)
     uint64_t left = s->previous[start] == NONE ? UINT64_MAX : s->height[s->previous[start]];
     uint64_t right = s->height[s->end[start]];
     s->height[start] = left < right ? left : right;
-    settle(s, start);
+    level_with_neighbours(s, start);
 }
 
 /* Puts `slot` on the segment at `start`, which it may split into three. */
@@ -165,7 +165,7 @@ static void put(struct remat_skyline *s, uint32_t start, const struct remat_slot
         touch(s, slot->end, true);
     }
     s->previous[slot->end] = slot->begin;
-    settle(s, slot->begin);
+    level_with_neighbours(s, slot->begin);
 }
 
 struct slot_search {

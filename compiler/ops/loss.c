@@ -186,8 +186,8 @@ static void run_chunk(struct remat_builder *b, struct head *h, int64_t begin, in
     h->dx[h->count++] = remat_build_matmul(b, g, h->w, false, !h->transposed);
 }
 
-static remat_value join(struct remat_builder *b, const remat_value *parts, uint32_t count,
-                        int64_t along)
+static remat_value concat_parts(struct remat_builder *b, const remat_value *parts, uint32_t count,
+                                int64_t along)
 {
     const struct remat_attribute axis = remat_attribute_int("axis", along);
     return count == 1 ? parts[0] : remat_build(b, REMAT_OP_concat, parts, count, &axis, 1, NULL);
@@ -205,7 +205,8 @@ OP_EXPAND(linear_cross_entropy)
     h.share = remat_build_reshape(b, share, NULL, 0);
     for (int64_t begin = 0; begin < rows; begin += chunk)
         run_chunk(b, &h, begin, rows - begin < chunk ? rows : begin + chunk);
-    remat_value losses = join(b, h.losses, h.count, 1), dx = join(b, h.dx, h.count, 0);
+    remat_value losses = concat_parts(b, h.losses, h.count, 1),
+                dx = concat_parts(b, h.dx, h.count, 0);
     remat_value mean = OP2(mul, OP1(row_sum, losses), share);
     outputs[0] = remat_build_reshape(b, mean, NULL, 0);
     outputs[1] = remat_build_reshape(b, dx, shape.dims, shape.rank);

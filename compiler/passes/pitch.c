@@ -54,12 +54,12 @@ static void give(struct remat_graph *graph)
     }
 }
 
-static void take(struct remat_graph *graph, remat_value value)
+static void drop_pitch(struct remat_graph *graph, remat_value value)
 {
     root_of(graph, value)->pitch = 0;
 }
 
-static void take_from_others(struct remat_graph *graph)
+static void drop_pitch_of_others(struct remat_graph *graph)
 {
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
@@ -67,22 +67,22 @@ static void take_from_others(struct remat_graph *graph)
         if (view ? remat_is_none(remat_view_of(graph, node->outputs[0]).root.i)
                  : !takes_strides(node->op)) {
             for (uint32_t i = 0; i < node->input_count; i++)
-                take(graph, node->inputs[i]);
+                drop_pitch(graph, node->inputs[i]);
             for (uint32_t o = 0; o < node->output_count; o++)
-                take(graph, node->outputs[o]);
+                drop_pitch(graph, node->outputs[o]);
         }
     }
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
         if (graph->values[v.i].role != REMAT_ROLE_ACTIVATION)
-            take(graph, v);
+            drop_pitch(graph, v);
     for (uint32_t o = 0; o < graph->output_count; o++)
-        take(graph, graph->outputs[o]);
+        drop_pitch(graph, graph->outputs[o]);
     for (uint32_t u = 0; u < graph->update_count; u++)
-        take(graph, graph->updates[u].value);
+        drop_pitch(graph, graph->updates[u].value);
 }
 
 void remat_pitch(struct remat_graph *graph)
 {
     give(graph);
-    take_from_others(graph);
+    drop_pitch_of_others(graph);
 }

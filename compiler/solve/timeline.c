@@ -56,7 +56,7 @@ static inline struct remat_timeline_node joined(struct remat_timeline_node l,
 }
 
 /* All nodes above leaves that are not up to date, level by level. */
-static void settle(struct remat_timeline *t)
+static void update_stale(struct remat_timeline *t)
 {
     uint32_t *list = t->stale, count = t->stale_count, leaves = t->slot_count / BLOCK;
     if (count == 0)
@@ -93,7 +93,7 @@ static void note_stale(struct remat_timeline *t, uint32_t leaf)
         t->stale[k] = t->stale[k - 1];
     t->stale[i] = leaf;
     if (t->stale_count == REMAT_STALE_MAX)
-        settle(t);
+        update_stale(t);
 }
 
 static void change_at(struct remat_timeline *t, uint32_t slot, int64_t bytes)
@@ -116,13 +116,13 @@ static void range_add(struct remat_timeline *t, uint32_t first, uint32_t last, i
 
 int64_t remat_timeline_peak(struct remat_timeline *t)
 {
-    settle(t);
+    update_stale(t);
     return t->tree[1].max;
 }
 
 int64_t remat_timeline_max(struct remat_timeline *t, uint32_t first, uint32_t last)
 {
-    settle(t);
+    update_stale(t);
     const struct remat_timeline_node *tree = t->tree;
     uint32_t l = first / BLOCK, r = last / BLOCK, leaves = t->slot_count / BLOCK;
     int64_t before = scan(t, l * BLOCK, first % BLOCK).sum;
@@ -150,7 +150,7 @@ int64_t remat_timeline_max(struct remat_timeline *t, uint32_t first, uint32_t la
 
 uint32_t remat_timeline_peak_slot(struct remat_timeline *t, uint64_t choice)
 {
-    settle(t);
+    update_stale(t);
     uint32_t i = 1, leaves = t->slot_count / BLOCK, slot;
     for (; i < leaves; choice >>= 1) {
         int64_t a = t->tree[2 * i].max, b = t->tree[2 * i].sum + t->tree[2 * i + 1].max;
@@ -345,7 +345,7 @@ void remat_timeline_remove(struct remat_timeline *t, uint32_t slot)
 
 void remat_timeline_commit(struct remat_timeline *t)
 {
-    settle(t);
+    update_stale(t);
     t->log.count = t->undo.count = 0;
 }
 

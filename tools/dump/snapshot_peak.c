@@ -209,7 +209,7 @@ static void classify(struct snapshot_event *event, uint32_t backward_count, uint
 }
 
 /* Frees find their allocations, and allocations their classes. */
-static void join(struct snapshot_replay *r)
+static void match_frees(struct snapshot_replay *r)
 {
     uint32_t backward_count = 0, other_count = 0;
     for (size_t i = 0; i < r->count; i++) {
@@ -327,7 +327,7 @@ static remat_status replay_device(struct snapshot_replay *r, const struct pickle
     REMAT_TRY(dump_index_new(r->arena, r->count, &r->live));
     for (size_t i = 0; i < r->count; i++)
         REMAT_TRY(read_event(r, trace->items[i], i));
-    join(r);
+    match_frees(r);
     for (size_t s = 0; s < segments->count; s++) {
         REMAT_TRY(charge(r, segments->items[s]));
         if (!read_size(pickle_get(segments->items[s], "device"), UINT32_MAX, &device))

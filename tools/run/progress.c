@@ -21,7 +21,7 @@ uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static size_t join(const struct line_parts *parts, char *out, size_t capacity)
+static size_t join_parts(const struct line_parts *parts, char *out, size_t capacity)
 {
     size_t length = 0;
     for (int p = 0; p < PARTS; p++)
@@ -34,10 +34,10 @@ static size_t join(const struct line_parts *parts, char *out, size_t capacity)
 static void show(struct line_parts *parts)
 {
     char line[PARTS * (CLI_TEXT_BYTES + 2)];
-    size_t room = cli_line_room(), length = join(parts, line, sizeof line);
+    size_t room = cli_line_room(), length = join_parts(parts, line, sizeof line);
     for (size_t i = 0; length > room && i < sizeof least_needed_first / sizeof(int); i++) {
         *parts->text[least_needed_first[i]] = 0;
-        length = join(parts, line, sizeof line);
+        length = join_parts(parts, line, sizeof line);
     }
     line[length < room ? length : room] = 0;
     cli_line_show(line);

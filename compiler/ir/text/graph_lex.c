@@ -59,7 +59,7 @@ static bool skip(struct remat_lexer *lexer)
     return newline;
 }
 
-static void take(struct remat_lexer *lexer, enum remat_token_kind kind, bool (*belongs)(char))
+static void lex_while(struct remat_lexer *lexer, enum remat_token_kind kind, bool (*belongs)(char))
 {
     lexer->token.kind = kind;
     lexer->token.text = lexer->at;
@@ -132,7 +132,7 @@ static remat_status lex_value(struct remat_lexer *lexer)
         lexer->at++;
         REMAT_CHECK(lex_string(lexer));
     } else {
-        take(lexer, REMAT_TOKEN_VALUE, is_name);
+        lex_while(lexer, REMAT_TOKEN_VALUE, is_name);
         lexer->token.text = remat_string(lexer->arena, lexer->token.text, lexer->token.length);
     }
     lexer->token.kind = REMAT_TOKEN_VALUE;
@@ -159,9 +159,9 @@ static remat_status lex(struct remat_lexer *lexer)
 
     char c = *lexer->at;
     if (remat_is_digit(c) || c == '-') {
-        take(lexer, REMAT_TOKEN_NUMBER, is_number);
+        lex_while(lexer, REMAT_TOKEN_NUMBER, is_number);
     } else if (is_word(c)) {
-        take(lexer, REMAT_TOKEN_WORD, is_word);
+        lex_while(lexer, REMAT_TOKEN_WORD, is_word);
     } else if (c == '"') {
         lexer->at++;
         REMAT_CHECK(lex_string(lexer));

@@ -114,8 +114,8 @@ static remat_value exchange(struct divider *d, remat_value x, struct remat_layou
 }
 
 /* From this rank's part. */
-static remat_value join(struct divider *d, remat_value x, const struct remat_shape *whole,
-                        int64_t run)
+static remat_value gather_whole(struct divider *d, remat_value x, const struct remat_shape *whole,
+                                int64_t run)
 {
     int64_t elements = remat_shape_elements(whole), part = elements / d->ranks;
     bool is_one_run = run == part;
@@ -129,7 +129,7 @@ static remat_value join(struct divider *d, remat_value x, const struct remat_sha
 }
 
 /* This rank's part. */
-static remat_value take(struct divider *d, remat_value x, struct remat_layout layout)
+static remat_value slice_part(struct divider *d, remat_value x, struct remat_layout layout)
 {
     const struct remat_shape whole = d->b.graph->values[x.i].shape;
     const struct remat_shape part = remat_layout_shape(&whole, layout, d->ranks);
@@ -146,7 +146,7 @@ static remat_value take(struct divider *d, remat_value x, struct remat_layout la
 }
 
 /* This rank's flat part of consecutive copies. */
-static remat_value take_of_copies(struct divider *d, remat_value x, int64_t run)
+static remat_value slice_part_of_copies(struct divider *d, remat_value x, int64_t run)
 {
     const struct remat_layout layout = {.kind = REMAT_LAYOUT_SPLIT, .run = run};
     int64_t elements = remat_shape_elements(&d->b.graph->values[x.i].shape);
@@ -156,7 +156,7 @@ static remat_value take_of_copies(struct divider *d, remat_value x, int64_t run)
     x = remat_build_reshape(&d->b, x, &elements, 1);
     for (uint32_t k = 0; k < count; k++)
         copies[k] = x;
-    return take(d, remat_divide_concat(d, copies, count), layout);
+    return slice_part(d, remat_divide_concat(d, copies, count), layout);
 }
 
 bool remat_divide_equal(struct remat_layout a, struct remat_layout b)
@@ -227,7 +227,7 @@ static remat_value finish_sum(struct divider *d, remat_value old, remat_value x,
     if (exchanges)
         x = exchange(d, x, parts);
     else if (has_parts)
-        x = join(d, x, &d->r.from->values[old.i].shape, from.run);
+        x = gather_whole(d, x, &d->r.from->values[old.i].shape, from.run);
     else
         x = finish(d, x, from.kind);
     d->b.scope = reader;
@@ -262,10 +262,10 @@ static remat_value convert(struct divider *d, remat_value old, struct remat_layo
                       : REMAT_FORMAT(d->r.arena, "%s.split_%" PRIu32, info->name, number);
     d->b.counter = 0;
     if (to.kind == REMAT_LAYOUT_COPIES)
-        return take_of_copies(d, x, to.run);
+        return slice_part_of_copies(d, x, to.run);
     if (to.kind == REMAT_LAYOUT_SPLIT && !exchanges)
-        return take(d, x, to);
+        return slice_part(d, x, to);
     if (from.kind == REMAT_LAYOUT_SPLIT)
-        return join(d, x, &info->shape, from.run);
+        return gather_whole(d, x, &info->shape, from.run);
     return finish_sum(d, old, x, exchanges, has_parts);
 }

@@ -141,7 +141,7 @@ static bool drops_heads(const struct divider *d, const struct remat_node_info *n
 
 /* Where a result is not read as its node makes it: a gradient has its parameter's layout, and
  * others may have one that the graph states. */
-static void settle(struct divider *d, remat_value old)
+static void convert_result(struct divider *d, remat_value old)
 {
     struct remat_layout made = d->layouts.made[old.i], wanted = d->layouts.of[old.i];
     const struct remat_value_info *info = &d->r.from->values[old.i];
@@ -204,7 +204,7 @@ static void divide_node(struct divider *d, remat_node n)
     else
         copy_node(d, node, inputs);
     for (uint32_t k = 0; k < node->output_count; k++)
-        settle(d, node->outputs[k]);
+        convert_result(d, node->outputs[k]);
 }
 
 /* --- the whole --- */
