@@ -36,7 +36,7 @@ def tokens(text):
 
 def function_range(text, name):
     """[begin, end) of a function's definition, None where there is none: its head begins a line, its last brace, too, or ends that
-    line.     Also of BODY(name), as CUDA text has it."""
+    line. Also of BODY(name), as CUDA text has it."""
     head = re.search(rf"^(?:(?:\w[^;{{}}#\n]*[ *])?{name}\((?:[^;{{}}]*?)\)|\w+\({name}\))\n?\s*\{{", text, re.M) if name else None
     if not head:
         return None
