@@ -329,7 +329,7 @@ static const remat_value *inputs_under(struct remat_arena *arena, const struct r
     return inputs;
 }
 
-/* True for a node in no kernel: a view, or a cast that loads do. */
+/* True for a node in no kernel (analysis.h). */
 static bool is_absorbed(const struct remat_clones *c, remat_node n)
 {
     return remat_is_none(c->runs_in[n.i].i);
