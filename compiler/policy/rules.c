@@ -319,7 +319,7 @@ static bool divides_tokens(const struct remat_graph *graph)
     return any;
 }
 
-/* A value that one layer hands on to another. */
+/* A value that one layer passes on to another. */
 static bool indivisible_input(struct remat_rule_case *c)
 {
     const struct remat_graph *g = c->graph;

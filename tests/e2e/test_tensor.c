@@ -47,7 +47,7 @@ static void test_joint_refusal(remat_context *ctx)
 }
 
 /* With all layers in one unit, what the first one gets is a shard, or made of one; no table of
- * positions, and not what an encoder hands on. */
+ * positions, and not what an encoder passes on. */
 static void test_distributed(remat_context *ctx, const struct tensor_model *model)
 {
     struct remat_arena arena;

@@ -215,7 +215,7 @@ static remat_value before_reshape(const struct divider *d, remat_value old, stru
     return same && fits(d, x, to) ? x : REMAT_NO_VALUE;
 }
 
-/* Where the sum was made, whoever reads it first: a layer hands on, and its policy saves, what is
+/* Where the sum was made, whoever reads it first: a layer passes on, and its policy saves, what is
  * finished. */
 static remat_value finish_sum(struct divider *d, remat_value old, remat_value x, bool exchanges,
                               bool has_parts)

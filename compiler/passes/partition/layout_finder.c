@@ -3,14 +3,14 @@
  * the rule of a node's op says in which layout it reads each, and in which its results are. A
  * parameter has the layout that its first reader asks for. Where the graph states none, only two
  * ops begin to split: embedding, the rows of its table; and matmul, the columns of a parameter
- * whose product lies within what layers hand on to each other, or is logits. All else follows: a
+ * whose product lies within what layers pass on to each other, or is logits. All else follows: a
  * product over split columns is unfinished, and is finished where an op is not linear: whole or,
  * with sequence parallelism, split over tokens. A split over tokens gives way to any other one. */
 #include "layout_finder.h"
 
 #include "rebuild.h"
 
-/* Layers hand on the values that every way from an input to the loss passes. */
+/* Layers pass on bottlenecks: values that every path from an input to the loss goes through. */
 static void find_bottlenecks(struct layout_finder *f)
 {
     const struct remat_graph *graph = f->graph;

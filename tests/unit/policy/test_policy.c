@@ -168,7 +168,7 @@ static void test_every_n_layers(void)
     }
 }
 
-/* All of a layer is recomputed but attention, and what the layer hands on. */
+/* All of a layer is recomputed but attention, and what the layer passes on. */
 static void test_save_attention(void)
 {
     const struct remat_policy_settings forms[] = {

@@ -16,7 +16,7 @@ static struct remat_arena arena;
 static struct remat_graph *graph;
 static struct remat_decision decision;
 
-/* skip: the encoder's layer 3 also reads what layer 0 hands on. */
+/* skip: the encoder's layer 3 also reads what layer 0 passes on. */
 static remat_status make_graph(bool skip)
 {
     remat_status st = REMAT_OK;
@@ -142,7 +142,7 @@ static void check_flags(void)
     CHECK(found == sizeof rows / sizeof *rows, "%u of the policies are listed", found);
 }
 
-/* With two ranks along "tp". 's': what the layer hands on is saved as a shard. */
+/* With two ranks along "tp". 's': what the layer passes on is saved as a shard. */
 static void check_shards(int64_t layers, const char *encoder, const char *decoder)
 {
     struct remat_policy_settings settings = megatron("uniform", layers);

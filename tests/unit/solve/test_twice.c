@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions in a row, one a unit: against every set of those that hand on what is not saved: the
+/* Regions in a row, one a unit: against every set of those that pass on what is not saved: the
  * arrangement has the fewest inputs at once, counted by walking back over the stages. */
 #include "path.h"
 #include "support.h"
