@@ -38,7 +38,7 @@ COLUMNS = LICENSE + "int  a;\n"
 # What repeats rows; a further dtype and a further way to keep a value, which nothing else knows.
 ROWS = {path: (HERE.parent.parent / path).read_text() for path in (
     "schemas/graph.fbs", "schemas/program.fbs", "runtime/include/remat/dtypes.def", "runtime/program/keeps.def",
-    "runtime/program/program.h", "tools/cli/graph.def", "compiler/kernels/device_ranges.def")}
+    "runtime/program/program.h", "tools/cli/graph.def", "compiler/kernels/device_ranges.def")} | {"tests/thresholds.txt": ""}
 DTYPES, KEEPS = "runtime/include/remat/dtypes.def", "runtime/program/keeps.def"
 F8 = {**ROWS, DTYPES: ROWS[DTYPES] + 'ROUNDED_DTYPE(F8, f8, 5, 1, 0x7c, "F8", "float8", "fp8", 0)\n'}
 HOST = {**ROWS, KEEPS: ROWS[KEEPS] + 'KEEP(HOST, 6, "host", "saved in host memory", "hosted", ".host", "copied")\n'}
@@ -100,6 +100,8 @@ RULES = [
     ("rows.py", F8, "tools/cli/graph.def, --dtype", ROWS),
     ("rows.py", F8, "no matmul.fp8_flops_per_s", ROWS),
     ("rows.py", HOST, "schemas/program.fbs, Action", ROWS),
+    ("rows.py", {**ROWS, "tests/thresholds.txt": "0.5  pack share, small\n", "tests/a.c": 'check_figure(x, "pack share, large");'},
+     "no test has the figure pack share, small", {"tests/a.c": 'check_figure(x, "pack share, %s", y);'}),
 ]
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What repeats the rows of a table has them all: the enums of schemas, options and ranges.
+"""What repeats the rows of a table has them all: the enums of schemas, options and ranges. Each row of thresholds.txt is a
+figure that a test names.
 
     rows.py"""
 import pathlib
@@ -31,6 +32,16 @@ def actions():
     return given | {cells[2].upper(): int(cells[1]) for _, cells in rows_of("runtime/program/keeps.def")}
 
 
+def unmeasured():
+    """Rows of thresholds.txt that are the figure of no call of check_figure() or figure() in tests."""
+    paths = [path for suffix in ("c", "py") for path in (ROOT / "tests").rglob(f"*.{suffix}") if path.parent.name != "style"]
+    names = {name for path in paths
+             for name in re.findall(r'\b(?:check_)?figure\([^;"]*"(\w+ [^"\n]+)"', path.read_text(encoding="utf-8"))}
+    patterns = {re.sub(r"%\w+|\\{\w+\\}", ".+", re.escape(name)).replace("%%", "%") for name in names}
+    rows = re.findall(r"^[\d.]+ +(.*)$", text_of("tests/thresholds.txt"), re.M)
+    return [row for row in rows if not any(re.fullmatch(pattern, row) for pattern in patterns)]
+
+
 def main():
     dtypes = rows_of("runtime/include/remat/dtypes.def")
     of_kind = lambda kind: [cells for macro, cells in dtypes if KINDS.index(macro) >= KINDS.index(kind)]
@@ -45,6 +56,7 @@ def main():
     ) if found != rows]
     faults += [f"compiler/kernels/device_ranges.def: no {key}"
                for key in (f"matmul.{cells[7]}_flops_per_s" for cells in of_kind("FLOAT_DTYPE")) if key not in ranges]
+    faults += [f"tests/thresholds.txt: no test has the figure {row}" for row in unmeasured()]
     sys.exit("\n".join(faults) or 0)
 
 
