@@ -20,6 +20,8 @@ TOLERANCE = 1e-5
 CASES = {"gpt2": ("gpt2", 560_000, False), "convolutions": ("convolutions", 100_000, False),
          "gpt2-eager-random": ("gpt2", 560_000, True), "convolutions-eager-random": ("convolutions", 100_000, True),
          "views": ("views", 60_000, False),
+         "llama": ("llama", 470_000, False), "mixer": ("mixer", 280_000, False), "vision": ("vision", 360_000, False),
+         "bert": ("bert", 456_000, False), "t5": ("t5", 850_000, False), "frozen": ("frozen", 440_000, False),
          "encoder": ("encoder", 700_000, False), "encoder-eager-random": ("encoder", 700_000, True)}
 
 
