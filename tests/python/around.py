@@ -206,7 +206,7 @@ def planner_that_is_missing():
         for variable, value, words in (("PATH", folder, ["not on PATH", "0.1.0"]),
                                        ("PATH", f"{folder}/bin", [_library.NAME, folder, "0.1.0"]),
                                        ("REMAT_PREFIX", folder, [_library.NAME, folder])):
-            with mock.patch.dict(os.environ, {variable: value}):
+            with mock.patch.dict(os.environ, {"REMAT_PREFIX": "", variable: value}):
                 wanted(_library.find, remat.Error, *words)
     _library.load.cache_clear()
     with mock.patch.object(_library, "VERSION", "0.1.0-0"):

@@ -8,8 +8,9 @@ import torch
 from torch import fx
 
 from . import nodes
-from ._torch import (DebugContext, GraphLowering, Layout, OrderedSet, SchedulerNode, V, can_match_buffer_size, fake_tensor_prop, inductor_memory, post_grad_passes,
-                     record_output_strides, shape_env_from_inputs, tree_leaves, view_to_reshape)
+from ._torch import (DebugContext, GraphLowering, Layout, OrderedSet, SchedulerNode, V, can_match_buffer_size,
+                     fake_tensor_prop, inductor_memory, post_grad_passes, record_output_strides, shape_env_from_inputs,
+                     tree_leaves, view_to_reshape)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,7 +185,8 @@ def estimate(forward, backward, forward_count):
     beside = unread + tangents + first.copied_bytes
     forward_is_larger = first.peak_bytes > second.peak_bytes + beside
     place = f"{first.place()}, forward pass" if forward_is_larger else f"{second.place()}, backward pass"
-    return Estimate(max(first.peak_bytes, second.peak_bytes + beside), place, saved + first.copied_bytes, saved + results + first.copied_bytes)
+    kept = saved + first.copied_bytes
+    return Estimate(max(first.peak_bytes, second.peak_bytes + beside), place, kept, kept + results)
 
 
 def _sizes(graph_nodes, without):
