@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from ._orders import RANK_MAX
 from ._torch import OpOverload
 from .nodes import aten, hint, tensors, value
 
@@ -25,7 +26,7 @@ def of(node):
     """The class of a scheduled node. What is not known is opaque, a kernel of its own."""
     target = node.target
     results = tensors(node)
-    if not isinstance(target, OpOverload) or not results or target._schema.is_mutable or rank(node) > 6:
+    if not isinstance(target, OpOverload) or not results or target._schema.is_mutable or rank(node) > RANK_MAX:
         return OPAQUE
     packet = target._overloadpacket
     if torch.Tag.pointwise in target.tags or packet in ALSO_POINTWISE:

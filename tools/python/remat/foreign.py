@@ -13,7 +13,7 @@ from torch import fx
 from . import classes, nodes, rules
 from .nodes import hint, is_getitem, is_tangent, is_view, moved_bytes, storage_bytes, tensors, value
 from .scratch import scratch_bytes
-from ._orders import Graph
+from ._orders import RANK_MAX, Graph
 
 FORWARD, LOSS, BACKWARD = "forward", "loss", "backward"
 LARGE = 64  # the loss begins after the last value of at least that part of the largest
@@ -35,8 +35,10 @@ class Value:
 
 
 def sizes(tensor):
-    """The shape, without a size of 0 and with at least one axis."""
-    return [max(hint(size), 1) for size in tensor.shape] or [1]
+    """The shape, without a size of 0 and with at least one axis; one axis for too many, which only opaque operators
+    read."""
+    shape = [max(hint(size), 1) for size in tensor.shape] or [1]
+    return shape if len(shape) <= RANK_MAX else [math.prod(shape)]
 
 
 def bits(tensor):
@@ -187,10 +189,11 @@ class Foreign:
             stated, kept = logical, [1 if axis in axes else size for axis, size in enumerate(logical)]
         read = self._operand(operand, logical, stated, phase)
         reduced = [axis for axis, size in enumerate(stated) if size > 1 and kept[axis] == 1]
-        rows = reduced in ([], [len(stated) - 1])
+        # Over axes of one element, as of a batch of one, nothing is reduced.
+        op = "pointwise" if not reduced else "row_reduce" if reduced == [len(stated) - 1] else "reduce"
         for holder, tensor in self._holders(node):
-            self._results(node, node, "row_reduce" if rows else "reduce", [read], phase, [(holder, tensor, kept)], pin,
-                          **({} if rows else {"axes": reduced}))
+            self._results(node, node, op, [read], phase, [(holder, tensor, kept)], pin,
+                          **({"axes": reduced} if op == "reduce" else {}))
 
     def _opaque(self, node, phase, _):
         once = self.once[node]
