@@ -154,7 +154,7 @@ def fit(planner, budget_bytes, forward_count, static):
     least = min(tried, key=lambda one: one.estimate_bytes)
     raise InfeasibleBudget(f"Inductor's kernels take {least.estimate_bytes} bytes of the {budget_bytes} that are left to "
                            f"this graph, by its own account, where {least.info.peak_bytes} are planned",
-                           least.estimate_bytes, least.info.floor_bytes)
+                           least.estimate_bytes, min(least.info.floor_bytes, least.estimate_bytes))
 
 
 def guarded(one, forward_count):

@@ -52,6 +52,11 @@ class Graph:
     nested_regions: int = 0
 
     @property
+    def peak_bytes(self):
+        """Of the graph as it runs."""
+        return self.planned_peak_bytes if self.estimated_peak_bytes is None else self.estimated_peak_bytes
+
+    @property
     def overhead(self):
         return self.time_ns / self.everything_saved_ns - 1 if self.everything_saved_ns else 0
 
@@ -158,9 +163,10 @@ class Report:
 
     @property
     def planned_peak_bytes(self):
-        """Of the step: the largest of the planned graphs and, where a model is known, the update."""
+        """Of the step: the largest of the planned graphs, those of Inductor by its own account, and, where a model is
+        known, the update."""
         peaks = ([self.step.planned_peak_bytes + self.outside.step_bytes] if self.step else
-                 [graph.planned_peak_bytes + graph.earlier_bytes + graph.input_bytes + self.outside.step_bytes
+                 [graph.peak_bytes + graph.earlier_bytes + graph.input_bytes + self.outside.step_bytes
                   for graph in self.graphs])
         return max([*peaks, self.outside.update_peak_bytes if self.outside.counted else 0], default=0)
 
