@@ -314,6 +314,8 @@ class Backend:
         def forward(arguments):
             given = {nodes.storage(one) for one in arguments if isinstance(one, torch.Tensor)}
             self._look_for_gradients(planned)
+            if self.kernels == "inductor":
+                self._look_for_calls(planned)
             results = run(arguments)
             planned.ran_forward(results, given)
             return results
@@ -329,6 +331,15 @@ class Backend:
         if present:
             self._remark(f"gradients of earlier microbatches ({format_bytes(present)}) live when a step begins and are "
                          "not counted: pass accumulate=True, or zero_grad(set_to_none=True) before each step")
+
+    def _look_for_calls(self, planned):
+        """Each graph of Inductor's is planned for one call that waits for its backward pass."""
+        if in_backward_pass():
+            self.calls.nested = True
+        elif planned.holds_memory():
+            self._remark(f"graph {planned.graph.number} runs again before the backward pass of its earlier call: with "
+                         "Inductor's kernels such calls are not planned together, and the budget holds for one of them "
+                         "alone: compile the whole, or take kernels=\"aot_eager\"")
 
     def _remark(self, text):
         if text not in self.remarks:
