@@ -74,7 +74,8 @@ class Backend:
             raise Error(f"unknown option '{min(self.settings)}' (accepted: {', '.join(OPTIONS)})")
         self.margin, self.margin_bytes = margin, int(self.budget_bytes * margin)
         self.model, self.optimizer, self.accumulate = model, optimizer, accumulate
-        self.costs, self.recomputable = costs, tuple((options or {}).get("recomputable", ()))
+        recomputable = (options or {}).get("recomputable", ())
+        self.costs, self.recomputable = costs, (recomputable,) if isinstance(recomputable, str) else tuple(recomputable)
         self.replay_random = bool((options or {}).get("replay_random", False))
         self.outside = outside.count(model, optimizer, accumulate)
         self.planned, self.remarks = [], []
@@ -91,6 +92,9 @@ class Backend:
             return inductor.Compilation(self, **settings).run(module, example_inputs)
         if settings.get("mode"):
             raise Error(f"mode '{settings['mode']}' is of Inductor: kernels=\"aot_eager\" takes none")
+        if settings.get("options"):
+            raise Error(f"option '{min(settings['options'])}' of torch.compile is of Inductor: kernels=\"aot_eager\" takes "
+                        "none; give remat's own to remat.backend(options=...)")
         graph = Graph(module, self._partition, self._watched, self._is_whole(example_inputs))
         run = graph.compile_first(module, example_inputs)
         if graph.facts is None:

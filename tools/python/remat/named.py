@@ -5,7 +5,7 @@ Its settings are options={"budget": "60GB", ...}, else what remat.defaults(...) 
 import os
 
 from .errors import Error
-from .shared import backend as shared
+from .shared import backend as shared, comparable
 
 
 class Named:
@@ -31,7 +31,10 @@ class Named:
         return self._made({"budget": budget})
 
     def _made(self, settings):
-        key = repr(sorted(settings.items(), key=lambda item: item[0]))
+        if "budget" not in settings:
+            raise Error(f'options of backend="remat" are those of remat.backend(); without a budget there are '
+                        f'{", ".join(map(repr, settings))}')
+        key = tuple((name, comparable(name, settings[name])) for name in sorted(settings))
         if key not in self._by_settings:
             self._by_settings[key] = shared(**settings)
         return self._by_settings[key]

@@ -10,20 +10,20 @@ from .sizes import parse_bytes
 MADE = weakref.WeakValueDictionary()  # by their settings; a backend keeps its model, so identities stay
 
 
-def backend(budget, model=None, **settings):
+def backend(budget, model=None, optimizer=None, **settings):
     """A backend for torch.compile. The arguments are those of docs/pytorch.md."""
-    bound = inspect.signature(Backend).bind(budget, model, **settings)
+    bound = inspect.signature(Backend).bind(budget, model, optimizer, **settings)
     bound.apply_defaults()
     if model is None:
         return Backend(**bound.arguments)
-    key = tuple(_comparable(name, value) for name, value in bound.arguments.items())
+    key = tuple(comparable(name, value) for name, value in bound.arguments.items())
     found = MADE.get(key)
     if found is None:
         found = MADE[key] = Backend(**bound.arguments)
     return found
 
 
-def _comparable(name, value):
+def comparable(name, value):
     if name == "budget":
         return parse_bytes(value)
     return id(value) if name in ("model", "optimizer") else repr(value)
