@@ -91,6 +91,15 @@ def drawn():
     around.wanted(lambda: problem.plan(points[0][0] // 2), remat.InfeasibleBudget, "no plan fits the budget")
 
 
+def larger_than_a_device():
+    with torch.device("meta"):
+        model, x = nn.Linear(600_000, 600_000, bias=False), torch.empty(16, 600_000)
+    problem = remat.problem(model, x, lambda model, x: model(x).square().mean())
+    points = problem.curve(points=2)
+    harness.check(points[-1][0] > 2.8 * 10**12, f"a model of terabytes: {points}")
+    around.wanted(lambda: problem.curve(points=1), remat.Error, "points=1")
+
+
 def refused():
     model, x = nn.Linear(WIDTH, WIDTH), torch.empty(8, WIDTH)
 
@@ -111,6 +120,6 @@ def refused():
 
 
 def main():
-    for check in (same_plans, on_gpu, drawn, refused):
+    for check in (same_plans, on_gpu, drawn, larger_than_a_device, refused):
         check()
         print(f"  {check.__name__}", flush=True)

@@ -14,6 +14,7 @@ from ._torch import BackendCompilerFailed, FakeTensor, FakeTensorMode, enter_aut
 from .errors import Error, InfeasibleBudget, Refused
 
 POINTS = 12  # of a curve
+NO_LIMIT = 2**60  # bytes
 
 
 class Done(Exception):
@@ -24,7 +25,7 @@ class Tracer(Backend):
     """Keeps what a plan is made of."""
 
     def __init__(self, on_gpu, **settings):
-        super().__init__("1TB", kernels="aot_eager", **settings)
+        super().__init__(NO_LIMIT, kernels="aot_eager", **settings)
         self.on_gpu, self.kept = on_gpu, None
 
     def __call__(self, module, example_inputs, **settings):
@@ -63,7 +64,9 @@ class Problem:
     def curve(self, path=None, points=POINTS):
         """(budget in bytes, overhead, proven bound of it) from the smallest budget to everything saved, no margin
         counted. `path` is of an SVG picture of it."""
-        least, most = self._least(), self.plan("1TB", margin=0)
+        if points < 2:
+            raise Error(f"points={points}: a curve has two at least")
+        least, most = self._least(), self.plan(NO_LIMIT, margin=0)
         most = most.planned_peak_bytes - most.graphs[0].planned_peak_bytes + most.graphs[0].everything_saved_bytes
         budgets = sorted({int(least + (most - least) * step / (points - 1)) for step in range(points)})
         found = []
