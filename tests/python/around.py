@@ -11,11 +11,12 @@ from unittest import mock
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import harness
 import peaks
 import remat
-from remat import _library, outside, sizes
+from remat import _library, named, outside, sizes
 
 CASES = {}
 PACKAGE = harness.ROOT / "tools/python"
@@ -185,6 +186,10 @@ def settings_that_are_wrong():
     for mode in ("reduce-overhead", "max-autotune"):
         wanted(lambda: torch.compile(network(), backend=remat.backend("1GB"), mode=mode)(torch.randn(8, 256)),
                remat.Refused, f"mode '{mode}' makes CUDA graphs")
+    wanted(lambda: torch.compile(network(), backend=remat.backend("1GB", kernels="aot_eager"), options={"x": 1})(
+        torch.randn(8, 256)), remat.Error, "option 'x' of torch.compile is of Inductor")
+    harness.check(remat.backend("1GB", kernels="aot_eager", options={"recomputable": "mine::op"}).recomputable ==
+                  ("mine::op",), "one name is taken for its letters")
     with mock.patch.object(torch, "__version__", "2.14.1"):
         wanted(lambda: remat.backend("1GB"), remat.Error, "2.15; this is 2.14.1", "aot_eager")
     wanted(lambda: remat.backend("1GB", kernels="aot_eager", margin=1.5), remat.Error, "margin 1.5")
@@ -194,6 +199,80 @@ def settings_that_are_wrong():
            remat.Error, "without model=")
     harness.check((sizes.parse_bytes("80GB"), sizes.parse_bytes("1.5GiB"), sizes.parse_bytes(7)) ==
                   (80 * 10**9, 3 * 2**29, 7), "sizes are read wrongly")
+
+
+class Folded(nn.Module):
+    """A sum over one row, and a permutation of seven axes."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(64, 64)
+
+    def forward(self, x):
+        y = self.a(x)
+        z = y.view(-1, *6 * (2,))
+        return (z.permute(0, 3, 1, 2, 6, 5, 4) + z).softmax(3).sum((1, 2)).flatten() + y.sum(0, True).sin().sum()
+
+
+def unlowered(module, x, budget="1kB"):
+    """The error of a budget that Inductor's kernels cannot have; nothing is compiled."""
+    torch.compiler.reset()
+    compiled = torch.compile(module, backend=remat.backend(budget, margin=0))
+    return wanted(lambda: compiled(x), remat.InfeasibleBudget, "no plan fits", "by its own account")
+
+
+@case
+def shapes_at_the_edge():
+    """With Inductor's kernels: batches of one and of none, and more axes than a node of ours has."""
+    for name, module, x in (("one row", network(), torch.randn(1, 256)), ("no row", network(), torch.randn(0, 256)),
+                            ("one row, folded", Folded(), torch.randn(1, 64)),
+                            ("folded", Folded(), torch.randn(32, 64))):
+        error = unlowered(module, x)
+        harness.check(error is not None and error.floor_bytes <= error.smallest_bytes, f"{name}: {error}")
+
+
+@case
+def peak_by_inductor():
+    """Where Inductor's kernels take less than is planned, the figures of the error and of the report agree."""
+    x = torch.randn(8, 3, 16, 16)
+    module = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(True), nn.Conv2d(16, 16, 3),
+                           nn.BatchNorm2d(16), nn.ReLU(True), nn.MaxPool2d(2))
+    error = unlowered(module, x)
+    harness.check(error.floor_bytes <= error.smallest_bytes, f"floor above the smallest budget: {error}")
+    torch.compiler.reset()
+    backend = remat.backend(error.smallest_bytes, margin=0)
+    torch.compile(module, backend=backend)(x)
+    report = backend.report()
+    harness.check(report.graphs[0].planned_peak_bytes > report.planned_peak_bytes, "the case shows nothing")
+    harness.check(report.planned_peak_bytes <= error.smallest_bytes, f"a peak above the budget: {report}")
+
+
+@case
+def calls_that_no_plan_knows():
+    """With Inductor's kernels the report says of a graph that it runs again before its backward pass, or within one."""
+    model = network()
+    for name, step, words in (
+            ("two forward passes", lambda f, x: f(x).sum() + f(2 * x).sum(), "runs again before the backward pass"),
+            ("a checkpoint", lambda f, x: checkpoint(f, x, use_reentrant=False).sum(), "the user's own checkpoint"),
+            ("one at a time", lambda f, x: f(x).sum(), None)):
+        torch.compiler.reset()
+        backend = remat.backend("1GB")
+        compiled = torch.compile(model, backend=backend)
+        for _ in range(2):
+            step(compiled, torch.randn(8, 256)).backward()
+        remarks = backend.report().remarks
+        harness.check(any(words in one for one in remarks) if words else not remarks, f"{name}: {remarks}")
+
+
+@case
+def models_alike():
+    """By name, models that look alike have backends of their own."""
+    models = [network(), network()]
+    options = {"budget": "1GB", "kernels": "aot_eager"}
+    found = [named.NAMED.current(options | {"model": one}) for one in models]
+    harness.check([one.model for one in found] == models, "a model is planned by another's backend")
+    harness.check(named.NAMED.current(options | {"model": models[0]}) is found[0], "equal settings, another backend")
+    wanted(lambda: named.NAMED.current({"max_autotune": True}), remat.Error, "'max_autotune'", "budget")
 
 
 @case
