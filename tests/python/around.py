@@ -182,7 +182,8 @@ def settings_that_are_wrong():
     wanted(lambda: remat.backend("much", kernels="aot_eager"), remat.Error, "'much' is not a number of bytes")
     wanted(lambda: remat.backend("1GB", kernels="triton"), remat.Error, "inductor, aot_eager")
     wanted(lambda: remat.backend("1GB", options={"max_autotun": True}), remat.Error, "'max_autotun'", "_inductor.config")
-    wanted(lambda: remat.backend("1GB", options={"triton.cudagraphs": True}), remat.Refused, "triton.cudagraphs")
+    for name in "triton.cudagraphs", "allow_buffer_reuse":
+        wanted(lambda name=name: remat.backend("1GB", options={name: True}), remat.Refused, name)
     for mode in ("reduce-overhead", "max-autotune"):
         wanted(lambda: torch.compile(network(), backend=remat.backend("1GB"), mode=mode)(torch.randn(8, 256)),
                remat.Refused, f"mode '{mode}' makes CUDA graphs")
@@ -273,6 +274,9 @@ def models_alike():
     harness.check([one.model for one in found] == models, "a model is planned by another's backend")
     harness.check(named.NAMED.current(options | {"model": models[0]}) is found[0], "equal settings, another backend")
     wanted(lambda: named.NAMED.current({"max_autotune": True}), remat.Error, "'max_autotune'", "budget")
+    failed = remat.backend("1GB", models[0], kernels="aot_eager")
+    failed.failure = remat.Error("too small")
+    harness.check(remat.backend("1GB", models[0], kernels="aot_eager") is not failed, "what failed once fails for good")
 
 
 @case

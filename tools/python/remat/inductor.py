@@ -10,7 +10,6 @@ from .errors import Error, InfeasibleBudget, Refused
 from .joint import rounding
 from .report import Graph, of_modules
 
-
 # Of a graph that is planned. Inductor would keep a buffer for a later one of its size where that stays below its own
 # estimate of the peak, which counts what fused kernels keep inside: 30 % above the peak that was planned for.
 FREED_AT_ONCE = {"allow_buffer_reuse": False}
@@ -40,6 +39,8 @@ def check_settings(settings):
             raise Error(f"option '{name}' is neither remat's nor a setting of torch._inductor.config")
     if settings.get("triton.cudagraphs", known["triton.cudagraphs"]):
         raise Refused("triton.cudagraphs: CUDA graphs keep memory of their own beside the budget: leave them off")
+    if settings.get("allow_buffer_reuse"):
+        raise Refused("allow_buffer_reuse: Inductor would keep freed buffers beside the plan: leave it to remat")
 
 
 def of_mode(mode):

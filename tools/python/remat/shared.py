@@ -18,7 +18,7 @@ def backend(budget, model=None, optimizer=None, **settings):
         return Backend(**bound.arguments)
     key = tuple(comparable(name, value) for name, value in bound.arguments.items())
     found = MADE.get(key)
-    if found is None:
+    if found is None or found.failure is not None:
         found = MADE[key] = Backend(**bound.arguments)
     return found
 
