@@ -445,6 +445,19 @@ static bool are_alike(const struct remat_graph *graph, const struct remat_kernel
     return true;
 }
 
+/* Whoever compiles foreign nodes may loop over a row twice, to reduce it and to write it, and then
+ * nothing is written in place. */
+static bool loops_again(const struct remat_graph *graph, const struct remat_kernel_info *kernel)
+{
+    bool foreign = false, reduces = false;
+    for (uint32_t k = 0; k < kernel->node_count; k++) {
+        uint16_t op = graph->nodes[kernel->nodes[k].i].op;
+        foreign |= remat_op_has(op, REMAT_FACT_FOREIGN);
+        reduces |= remat_op_has(op, REMAT_FACT_ROW_REDUCE);
+    }
+    return foreign && reduces;
+}
+
 static void list_shared(struct remat_arena *arena, const struct remat_graph *graph,
                         struct remat_kernel_info *kernel)
 {
@@ -543,7 +556,8 @@ struct remat_kernel_info remat_kernel_write(struct remat_kernel_writer *w,
         kernel.space = *space_of(graph, nodes, count);
         write_fused(w, stored, &kernel);
         remat_arena_reset(w->scratch);
-        list_shared(w->arena, graph, &kernel);
+        if (!loops_again(graph, &kernel))
+            list_shared(w->arena, graph, &kernel);
     }
     return kernel;
 }

@@ -13,6 +13,7 @@ import random
 import re
 import subprocess
 import sys
+import types
 
 from library import *
 
@@ -237,6 +238,24 @@ POLICIES = [("none", ()), ("uniform 1", (("recompute-granularity", "full"), ("re
             ("block 1", (("recompute-granularity", "full"), ("recompute-method", "block"), ("recompute-num-layers", 1))),
             ("full", (("ac-mode", "full"),)), ("full", (("gradient-checkpointing", "true"),)),
             ("every 2", (("ac-mode", "selective"), ("ac-option", 2)))]
+
+
+def test_in_place(so, device):
+    """A fused kernel writes over what it reads last, unless it reduces rows, which it may then read twice."""
+    live = []
+    for reduces in (False, True):
+        graph = Graph(so)
+        graph.input("x", "f32", [128, 128])
+        graph.node("foreign_once", ["x"], [("y", "b32", [128, 128])])
+        if reduces:
+            graph.node("foreign_row_reduce", ["y"], [("r", "b32", [128, 1])])
+        graph.node("foreign_pointwise", ["y", "r"] if reduces else ["y"], [("z", "b32", [128, 128])])
+        graph.node("foreign_once", ["z"], [("loss", "f32", [1, 1])])
+        graph.finish(["loss"])
+        info = Made(so, types.SimpleNamespace(graph=graph), device).info
+        live.append((info.peak_bytes - info.static_bytes) // (4 * 128 * 128))
+        so.so.remat_graph_builder_destroy(c.byref(graph.handle))
+    check(live == [1, 2], f"{live} values live at the peak")
 
 
 def test_policies(so, device):
@@ -569,6 +588,7 @@ def main():
         folder = pathlib.Path(folder)
         harness.write_json(folder / "flat.json", DEVICE)
         test_orders(so, folder / "flat.json")
+        test_in_place(so, folder / "flat.json")
         test_policies(so, folder / "flat.json")
         test_values(so, folder / "flat.json")
         test_ends(so, folder / "flat.json")
