@@ -199,9 +199,9 @@ def main():
     parser.add_argument("--output", help="docs/benchmarks.md, which gets the summary")
     options = parser.parse_args()
     results = results_of(options.results)
-    models = " ".join(f"{model.removesuffix(OPERATORS)} --operators" if model.endswith(OPERATORS) else model
-                      for model in results)
-    publish(__file__, NAME, TITLE, text_of(results, f"partitioners.py FOLDER {models}"), summary, options.output)
+    commands = "; ".join("partitioners.py FOLDER " + (
+        f"{model.removesuffix(OPERATORS)} --operators" if model.endswith(OPERATORS) else model) for model in results)
+    publish(__file__, NAME, TITLE, text_of(results, commands), summary, options.output)
     if options.output:
         folder = os.path.dirname(options.output)
         merged = "{\n" + ",\n".join(f"{json.dumps(model)}: [\n" + ",\n".join(map(json.dumps, rows)) + "\n]"
