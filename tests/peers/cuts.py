@@ -6,6 +6,7 @@ import sys
 
 from torch._functorch import config as functorch_config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor import config
 
 import joint_graphs
 import meter
@@ -45,6 +46,12 @@ class ByOperators:
         unrolled = Unrolled(self.joint, self.rows, decision.sequence)
         return *split(unrolled, self.given.result_count, list(self.given.static)), {
             "time_ns": decision.time_ns, "bound_ns": decision.lower_bound_ns, "planned_bytes": decision.peak_bytes}
+
+
+def measure_as_planned(forward, backward):
+    """What Inductor makes of remat's graphs, with the settings that remat compiles them with."""
+    with config.patch(fused.AS_PLANNED):
+        return meter.measure(forward, backward)
 
 
 class ByInductor:

@@ -121,11 +121,14 @@ def inductor(name, results, options):
     def measure(forward, backward):
         return by_inductor(meter.measure(forward, backward))
 
+    def measure_planned(forward, backward):
+        return by_inductor(cuts.measure_as_planned(forward, backward))
+
     if not results.find(who="uncut"):
         results.add(who="uncut", measured=by_inductor(meter.lower(joint().module)))
     measure_theirs(name, results, options, measure)
     if not options.theirs:
-        measure_ours(results, cuts.ByInductor(joint()).plan, measure)
+        measure_ours(results, cuts.ByInductor(joint()).plan, measure_planned)
 
 
 def by_operators(name, results, options):

@@ -182,7 +182,7 @@ def settings_that_are_wrong():
     wanted(lambda: remat.backend("much", kernels="aot_eager"), remat.Error, "'much' is not a number of bytes")
     wanted(lambda: remat.backend("1GB", kernels="triton"), remat.Error, "inductor, aot_eager")
     wanted(lambda: remat.backend("1GB", options={"max_autotun": True}), remat.Error, "'max_autotun'", "_inductor.config")
-    for name in "triton.cudagraphs", "allow_buffer_reuse":
+    for name in "triton.cudagraphs", "allow_buffer_reuse", "reorder_for_peak_memory":
         wanted(lambda name=name: remat.backend("1GB", options={name: True}), remat.Refused, name)
     for mode in ("reduce-overhead", "max-autotune"):
         wanted(lambda: torch.compile(network(), backend=remat.backend("1GB"), mode=mode)(torch.randn(8, 256)),

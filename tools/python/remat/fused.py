@@ -25,6 +25,9 @@ from .unroll import WRITTEN, Unrolled, split
 ATTEMPTS = 3  # to plan again
 SLACKS = (1, 1.01, 1.03, 1.1, 1.3)
 ENOUGH = 1.02  # times what was asked for, above which it is worth to plan for more
+# Inductor would keep freed buffers for later ones, and run kernels in another order, where that raises no peak by an
+# estimate that counts what fused kernels keep inside.
+AS_PLANNED = {"allow_buffer_reuse": False, "reorder_for_peak_memory": False}
 GUARD = {"fusion_memory_timeline_peak_memory_pct_threshold": 0.001,
          "fusion_memory_timeline_peak_memory_increase_gb": 0.001}
 
@@ -119,7 +122,7 @@ def _kernels(runs):
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """Graphs of a plan whose memory, as Inductor allocates it, is within the budget. `settings`: of Inductor, for that."""
+    """Graphs of a plan and their memory as Inductor allocates it with these settings."""
     info: Info
     graphs: tuple
     estimate: lowered.Estimate
@@ -128,6 +131,10 @@ class Fit:
     @property
     def estimate_bytes(self):
         return self.estimate.peak_bytes
+
+    @property
+    def guarded(self):
+        return self.settings != AS_PLANNED
 
 
 def fit(planner, budget_bytes, forward_count, static):
@@ -139,7 +146,7 @@ def fit(planner, budget_bytes, forward_count, static):
         if any(one.info == info for one in tried):
             break
         graphs = planner.graphs(info, forward_count, static)
-        one = Fit(info, graphs, lowered.estimate(*graphs, forward_count), {})
+        one = lower(info, graphs, forward_count, AS_PLANNED)
         tried.append(one)
         fits = one.estimate_bytes <= budget_bytes
         again = int(min(asked, info.peak_bytes) * budget_bytes / max(one.estimate_bytes, 1))
@@ -147,7 +154,8 @@ def fit(planner, budget_bytes, forward_count, static):
             break
         asked = again
     if all(one.estimate_bytes > budget_bytes for one in tried):
-        tried.append(guarded(min(tried, key=lambda one: one.estimate_bytes), forward_count))
+        least = min(tried, key=lambda one: one.estimate_bytes)
+        tried.append(lower(least.info, least.graphs, forward_count, AS_PLANNED | GUARD))
     fitting = [one for one in tried if one.estimate_bytes <= budget_bytes]
     if fitting:
         return min(fitting, key=lambda one: (one.info.time_ns, one.estimate_bytes))
@@ -157,10 +165,9 @@ def fit(planner, budget_bytes, forward_count, static):
                            least.estimate_bytes, min(least.info.floor_bytes, least.estimate_bytes))
 
 
-def guarded(one, forward_count):
-    """The same graphs, in which Inductor leaves kernels apart where one of them would raise the peak."""
-    with inductor_config.patch(GUARD):
-        return dataclasses.replace(one, estimate=lowered.estimate(*one.graphs, forward_count), settings=GUARD)
+def lower(info, graphs, forward_count, settings):
+    with inductor_config.patch(settings):
+        return Fit(info, graphs, lowered.estimate(*graphs, forward_count), settings)
 
 
 def plan(joint_module, forward_count, static, budget_bytes, costs, recomputable=()):

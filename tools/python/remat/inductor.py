@@ -10,10 +10,6 @@ from .errors import Error, InfeasibleBudget, Refused
 from .joint import rounding
 from .report import Graph, of_modules
 
-# Of a graph that is planned. Inductor would keep a buffer for a later one of its size where that stays below its own
-# estimate of the peak, which counts what fused kernels keep inside: 30 % above the peak that was planned for.
-FREED_AT_ONCE = {"allow_buffer_reuse": False}
-
 
 class Partitioner(CustomPartitionerFn):
     """All that Inductor's caches know of it is the key."""
@@ -39,8 +35,9 @@ def check_settings(settings):
             raise Error(f"option '{name}' is neither remat's nor a setting of torch._inductor.config")
     if settings.get("triton.cudagraphs", known["triton.cudagraphs"]):
         raise Refused("triton.cudagraphs: CUDA graphs keep memory of their own beside the budget: leave them off")
-    if settings.get("allow_buffer_reuse"):
-        raise Refused("allow_buffer_reuse: Inductor would keep freed buffers beside the plan: leave it to remat")
+    for name in fused.AS_PLANNED:
+        if settings.get(name):
+            raise Refused(f"{name}: Inductor would keep other buffers than planned: leave it to remat")
 
 
 def of_mode(mode):
@@ -91,7 +88,7 @@ class Compilation:
             raise backend.infeasible(error.smallest_bytes, error.floor_bytes, f" as planned: {error}", beside,
                                      earlier) from None
         planning = self._planning(planner, fit, left, given, earlier, tags)
-        self.planned, self.extra_settings = backend.add(planning, num_fwd_outputs), fit.settings | FREED_AT_ONCE
+        self.planned, self.extra_settings = backend.add(planning, num_fwd_outputs), fit.settings
         return fit.graphs
 
     def _planning(self, planner, fit, left, input_bytes, earlier, tags):
@@ -104,5 +101,5 @@ class Compilation:
                      info.everything_saved_ns, info.lower_bound_ns, info.floor_bytes, planner.costs.name, len(rows),
                      len(info.sequence) - len(rows), of_modules(rows, info.sequence, saved), once, tags,
                      self.backend.note(joint, tags), earlier, kernels="inductor",
-                     estimated_peak_bytes=fit.estimate.peak_bytes, guarded=bool(fit.settings),
+                     estimated_peak_bytes=fit.estimate.peak_bytes, guarded=fit.guarded,
                      fastest_bytes=planner.fastest.peak_bytes)
