@@ -245,9 +245,11 @@ static remat_status check_mesh(remat_context *ctx, const struct remat_graph *gra
     return REMAT_OK;
 }
 
-/* A forward node that leads to no output within the forward pass and the loss; or none. Passes move
- * such nodes into the backward pass (remat_pass_defer), where there are passes. */
-static remat_node find_late(struct remat_arena *scratch, const struct remat_graph *graph)
+/* The last node that leads to no output, or none: within forward pass and loss, or, in the whole
+ * graph, neither to a kernel of its own, which runs in any case; there views need not lead
+ * anywhere. Where there are passes, they move (remat_pass_defer) or remove such nodes. */
+static remat_node find_dead(struct remat_arena *scratch, const struct remat_graph *graph,
+                            bool forward)
 {
     bool *wanted; /* by value */
     REMAT_NEW(scratch, wanted, graph->value_count);
@@ -255,35 +257,14 @@ static remat_node find_late(struct remat_arena *scratch, const struct remat_grap
         wanted[graph->outputs[o].i] = true;
     for (uint32_t n = graph->node_count; n-- > 0;) {
         const struct remat_node_info *node = &graph->nodes[n];
-        bool leads = false;
-        if (!remat_in_forward_pass(node->phase))
+        bool leads = !forward && remat_op_has(node->op, REMAT_FACT_BUILTIN);
+        if (forward && !remat_in_forward_pass(node->phase))
             continue;
         for (uint32_t k = 0; k < node->output_count; k++)
             leads |= wanted[node->outputs[k].i];
-        if (!leads)
+        if (!leads && (forward || !remat_op_has(node->op, REMAT_FACT_VIEW)))
             return (remat_node){n};
-        for (uint32_t k = 0; k < node->input_count; k++)
-            wanted[node->inputs[k].i] = true;
-    }
-    return REMAT_NO_NODE;
-}
-
-/* A node, no view, that leads neither to an output nor to a kernel of its own, which runs in any
- * case; or none. Passes remove such nodes, where there are passes. */
-static remat_node find_unneeded(struct remat_arena *scratch, const struct remat_graph *graph)
-{
-    bool *wanted; /* by value */
-    REMAT_NEW(scratch, wanted, graph->value_count);
-    for (uint32_t o = 0; o < graph->output_count; o++)
-        wanted[graph->outputs[o].i] = true;
-    for (uint32_t n = graph->node_count; n-- > 0;) {
-        const struct remat_node_info *node = &graph->nodes[n];
-        bool needed = remat_op_has(node->op, REMAT_FACT_BUILTIN);
-        for (uint32_t k = 0; k < node->output_count; k++)
-            needed |= wanted[node->outputs[k].i];
-        if (!needed && !remat_op_has(node->op, REMAT_FACT_VIEW))
-            return (remat_node){n};
-        for (uint32_t k = 0; k < node->input_count && needed; k++)
+        for (uint32_t k = 0; k < node->input_count && leads; k++)
             wanted[node->inputs[k].i] = true;
     }
     return REMAT_NO_NODE;
@@ -301,7 +282,7 @@ static remat_status refuse_foreign(remat_context *ctx, const struct remat_graph 
 static remat_status check_foreign_nodes(remat_context *ctx, const struct remat_graph *graph)
 {
     struct remat_arena *scratch = remat_scratch_open(ctx);
-    remat_node late = find_late(scratch, graph), unneeded = find_unneeded(scratch, graph);
+    remat_node late = find_dead(scratch, graph, true), unneeded = find_dead(scratch, graph, false);
     remat_scratch_close(scratch);
     REMAT_CHECK(refuse_foreign(ctx, graph, late,
                                "it leads to no output of the forward pass, so its phase is "
