@@ -119,8 +119,7 @@ class Backend:
     def _partition(self, graph, variant, joint_module, joint_inputs, *, num_fwd_outputs,
                    static_lifetime_input_indices=None, **_):
         static = static_lifetime_input_indices or []
-        nested = not joint_inputs  # a region of its own within a graph: it has no budget of its own
-        if nested or not any(map(nodes.is_tangent, joint_module.graph.nodes)):
+        if not rules.has_budget(joint_module, joint_inputs):
             return default_partition(joint_module, joint_inputs, num_fwd_outputs=num_fwd_outputs,
                                      static_lifetime_input_indices=static)
         tags = rules.count_tags(joint_module)

@@ -15,6 +15,16 @@ ROUNDING_BYTES = {"cuda": 512}  # what the device's allocator rounds up to
 AFTER_BORDER = "remat_after_border"  # in a node's meta: it runs in the backward pass
 
 
+def after_border(graph_nodes):
+    """Those that run in the backward pass: tangents, what must run there, and what is made of them."""
+    after = set()
+    for node in graph_nodes:
+        if is_tangent(node) or must_be_in_backward(node) or node.meta.get(AFTER_BORDER) or any(
+                operand in after for operand in node.all_input_nodes):
+            after.add(node)
+    return after
+
+
 class Joint:
     """`module` is the joint graph, whose outputs are `forward_count` results of the forward pass, then gradients.
     `once`: of scheduled nodes that run once, why. `after`: what runs in the backward pass, `before`: what must have run
@@ -32,7 +42,7 @@ class Joint:
         self.scheduled = {}  # as a set that keeps its order
         for node in self.nodes:
             self._place(node)
-        self.after = self._downstream_of_tangents()
+        self.after = after_border(self.nodes)
         self.mutated = {node.args[0] for node in self.updates} | {
             node for node in self.nodes if node.meta.get("aot_runtime_epilogue_input_mutation")}
         self.once = {node: rules.once_reason(self, node, recomputable) for node in self.scheduled}
@@ -73,14 +83,6 @@ class Joint:
         largest = max(storage_bytes(tensor) for tensor in tensors(whole))
         part = tensors(node)[0]
         return storage(part) not in operands and (part.dim() == 0 or SMALL_PART * storage_bytes(part) <= largest)
-
-    def _downstream_of_tangents(self):
-        after = set(self.tangents)
-        for node in self.nodes:
-            if must_be_in_backward(node) or node.meta.get(AFTER_BORDER) or any(
-                    operand in after for operand in node.all_input_nodes):
-                after.add(node)
-        return after
 
     def _upstream_of_border(self):
         """All that must have run when the forward pass ends."""

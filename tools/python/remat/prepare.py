@@ -4,7 +4,7 @@ import torch
 
 from . import draws, nodes, rules
 from ._torch import CheckpointPolicy, must_be_in_backward
-from .joint import AFTER_BORDER
+from .joint import AFTER_BORDER, after_border
 from .nodes import aten, hint, value
 
 
@@ -71,10 +71,7 @@ def keep_old_values(module):
     """An input that the forward pass changes and the backward pass reads as it was: the backward pass reads a copy."""
     graph = module.graph
     updates = [node for node in graph.nodes if nodes.is_input_update(node) and not must_be_in_backward(node)]
-    after = set()
-    for node in graph.nodes:
-        if nodes.is_tangent(node) or must_be_in_backward(node) or any(x in after for x in node.all_input_nodes):
-            after.add(node)
+    after = after_border(graph.nodes)
     last_input = [node for node in graph.nodes if node.op == "placeholder"][-1]
     for update in updates:
         held = update.args[0]
@@ -91,10 +88,7 @@ def recompute_as_told(module):
     """What is tagged MUST_RECOMPUTE, and read in the backward pass, gets a second node that runs there. What leaves its
     checkpointed region is an ordinary value, as in eager mode."""
     graph = module.graph
-    after = set()
-    for node in graph.nodes:
-        if nodes.is_tangent(node) or must_be_in_backward(node) or any(x in after for x in node.all_input_nodes):
-            after.add(node)
+    after = after_border(graph.nodes)
     twin = {}
     for node in list(graph.nodes):
         if node.op != "call_function" or node in after or node.op == "output":

@@ -49,7 +49,6 @@ class Graph:
     estimated_peak_bytes: int | None = None
     guarded: bool = False
     fastest_bytes: int | None = None
-    nested_regions: int = 0
 
     @property
     def peak_bytes(self):

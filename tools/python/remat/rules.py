@@ -9,6 +9,11 @@ from .errors import Refused
 PURE_NAMESPACES = ("aten", "prims", "quantized_decomposed")
 
 
+def has_budget(module, joint_inputs):
+    """A graph with a backward pass; not a region within another graph, which is traced without inputs."""
+    return bool(joint_inputs) and any(map(nodes.is_tangent, module.graph.nodes))
+
+
 def tag(node):
     return node.meta.get("recompute")
 
