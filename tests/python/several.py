@@ -362,48 +362,43 @@ def module_outside():
     harness.check(any("head" in remark for remark in backend.report().remarks), f"{backend.report().remarks}")
 
 
+def planned(make, compiled, budget):
+    """The report after a recorded step and a planned one."""
+    torch.compiler.reset()
+    torch.manual_seed(0)
+    model = make()
+    backend = remat.backend(budget, model=model, kernels="aot_eager", margin=0)
+    steps(2)(model, compiled(model, backend))
+    return backend.report()
+
+
 @case
 def infeasible_budget():
     """The error has a budget that is enough, and a floor below which none is."""
-    def planned(budget):
-        torch.compiler.reset()
-        torch.manual_seed(0)
-        model = Few()
-        backend = remat.backend(budget, model=model, kernels="aot_eager", margin=0)
-        steps(2)(model, by_block(model, backend))
-        return backend.report()
     try:
-        planned("5MB")
+        planned(Few, by_block, "5MB")
     except remat.InfeasibleBudget as error:
         found = error
     else:
         harness.check(False, "5MB are enough")
         return
     harness.check("all 4 calls" in str(found) and found.floor_bytes <= found.smallest_bytes, str(found))
-    harness.check(planned(found.smallest_bytes).step is not None, "the smallest budget has no plan")
+    harness.check(planned(Few, by_block, found.smallest_bytes).step is not None, "the smallest budget has no plan")
 
 
 @case
 def against_one_graph():
     """Twelve blocks against the same model as one graph, at ten budgets: overhead % and bound % of each. Where both have
     a plan the blocks' is at most 5 % slower."""
-    def planned(compiled, budget):
-        torch.compiler.reset()
-        torch.manual_seed(0)
-        model = Blocks()
-        backend = remat.backend(budget, model=model, kernels="aot_eager", margin=0)
-        steps(2)(model, compiled(model, backend))
-        return backend.report()
-
     def found(compiled, budget):
         try:
-            report = planned(compiled, budget)
+            report = planned(Blocks, compiled, budget)
         except Exception as raised:
             if "no plan fits" not in str(raised):
                 raise
             return None
         return report.step or report.graphs[0]
-    report = planned(by_block, budgets.EVERYTHING)
+    report = planned(Blocks, by_block, budgets.EVERYTHING)
     floor, most = report.step.floor_bytes + report.outside.step_bytes, report.planned_peak_bytes
     print(f"  floor of the blocks {floor}, everything saved {most}", flush=True)
     for share in range(10):

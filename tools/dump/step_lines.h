@@ -38,7 +38,7 @@ remat_status step_lines_read(remat_context *ctx, struct remat_arena *arena, cons
                              const char *data, size_t bytes, struct step_lines *out);
 
 /* If there are very many lines, leaves the first one, the last and, of each of some thousand
- * stretches, those with the least and the most of each figure that is drawn, the first that is
+ * intervals, those with the minimum and maximum of each figure that is drawn, the first that is
  * resumed and the first whose loss is not finite. */
 remat_status step_lines_thin(struct remat_arena *arena, struct step_lines *lines);
 
