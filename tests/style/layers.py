@@ -16,7 +16,7 @@ TREES = ("runtime", "compiler", "tools")
 
 # The lower runtime: what the compiler may see. The status codes are part of it, the rest of the
 # public API is not.
-LOWER = ["runtime/base", "runtime/files", "runtime/kernel", "runtime/program"]
+LOWER = ["runtime/base", "runtime/files", "runtime/units", "runtime/kernel", "runtime/program"]
 OWNER = {f"runtime/include/remat/{name}": "runtime/base" for name in ("status.h", "dtypes.def")}
 
 PUBLIC = ("runtime/include/", "compiler/include/")  # headers included as <remat/...>
@@ -25,6 +25,7 @@ MAY_INCLUDE = {
     "runtime/include": ["runtime/base"],  # status.h alone: header_test compiles them by themselves
     "runtime/base": [],
     "runtime/files": ["runtime/base"],
+    "runtime/units": ["runtime/base"],
     "runtime/kernel": ["runtime/base"],
     "runtime/program": ["runtime/base", "runtime/files", "runtime/kernel", "schemas"],
     "runtime": ["runtime"],
@@ -33,8 +34,8 @@ MAY_INCLUDE = {
     "compiler/search": ["compiler/" + folder for folder in ("analysis", "checkpoint", "ir", "kernels", "lower",
                                                             "memory", "ops", "policy", "support")] + LOWER,
     "compiler": ["compiler"] + LOWER,
-    "tools/run": ["runtime/include", "runtime/files/files.h", "tools/cli"],
-    "tools/solve": ["compiler/include", "compiler/support", "runtime/base", "tools/cli"],
+    "tools/run": ["runtime/include", "runtime/files/files.h", "runtime/units", "tools/cli"],
+    "tools/solve": ["compiler/include", "compiler/support", "runtime/base", "runtime/units", "tools/cli"],
     "compiler/library": ["compiler", "compiler/include"] + LOWER,
     "compiler/include": ["runtime/base"],
     "tools": ["runtime", "compiler", "tools"],

@@ -180,7 +180,7 @@ static remat_status check_value(remat_context *ctx, const struct cli_option *opt
         return check_number(ctx, option, text);
     case CLI_SIZE: /* the capacity that N% refers to is known later */
         snprintf(setting, sizeof setting, "--%s", option->name);
-        return cli_size_parse(ctx, setting, text, UINT32_MAX, may_be_zero(option), &bytes);
+        return remat_size_parse(ctx, setting, text, UINT32_MAX, may_be_zero(option), &bytes);
     case CLI_TEXT:
     case CLI_LIST:
     case CLI_INPUT:
@@ -470,8 +470,8 @@ remat_status cli_size(remat_context *ctx, const struct cli_arguments *args, uint
     snprintf(setting, sizeof setting, "--%s", args->tool->options[option].name);
     if (!text)
         return REMAT_OK;
-    return cli_size_parse(ctx, setting, text, capacity, may_be_zero(&args->tool->options[option]),
-                          bytes);
+    return remat_size_parse(ctx, setting, text, capacity, may_be_zero(&args->tool->options[option]),
+                            bytes);
 }
 
 const char *const *cli_texts(struct remat_arena *arena, const struct cli_arguments *args,

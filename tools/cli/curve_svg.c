@@ -286,7 +286,7 @@ static void draw_capacity(struct drawing *d)
     if ((double)c->capacity <= d->budget.low || (double)c->capacity >= d->budget.high)
         return;
     const char *name =
-        remat_arena_format(d->text->arena, "%s: %s", c->device, cli_short(c->capacity).text);
+        remat_arena_format(d->text->arena, "%s: %s", c->device, remat_short_text(c->capacity).text);
     double width = name ? LETTER * (double)strlen(name) + 6 : 0;
     bool leftwards = x + width > WIDTH - RIGHT;
     remat_text_append(d->text, "<path class=\"capacity\" d=\"M%.1f %dV%d\"/>\n", x, TOP - 8,

@@ -20,7 +20,8 @@ void certificate_print(const struct remat_program *p, struct remat_text *out)
                       "optimal within %.2f %% under these costs: %sno choice of what to recompute "
                       "that fits takes less than %s",
                       100 * ((double)p->step_ns / (double)p->bound_step_ns - 1),
-                      has_pins(p) ? "with these pins " : "", cli_time(p->bound_step_ns).text);
+                      has_pins(p) ? "with these pins " : "",
+                      remat_time_text(p->bound_step_ns).text);
 }
 
 void costs_print(const struct remat_program *p, struct remat_text *out)
@@ -40,8 +41,8 @@ void manuals_print(const struct remat_program *p, int width, struct remat_text *
         remat_text_append(out, "%-*s %s%s", width - 1, m->system,
                           own ? "" : "nearest: ", *m->flags ? m->flags : "no recompute flags");
         if (!own && p->step_ns)
-            remat_text_append(out, "; %s a step, %.2f %% slower", cli_time(m->step_ns).text,
-                              cli_percent_longer(m->step_ns, p->step_ns, 2));
+            remat_text_append(out, "; %s a step, %.2f %% slower", remat_time_text(m->step_ns).text,
+                              remat_percent_longer(m->step_ns, p->step_ns, 2));
         remat_text_append(out, "\n");
     }
 }

@@ -21,7 +21,7 @@ remat_status cli_watch_start(remat_context *ctx, const char *time_limit, struct 
     w->limit = INFINITY;
     w->next = isatty(STDERR_FILENO) == 1 ? 1 : INFINITY;
     cli_catch_interrupts();
-    return time_limit ? cli_duration_parse(ctx, "--time-limit", time_limit, &w->limit) : REMAT_OK;
+    return time_limit ? remat_duration_parse(ctx, "--time-limit", time_limit, &w->limit) : REMAT_OK;
 }
 
 double cli_watch_elapsed(const struct cli_watch *w)

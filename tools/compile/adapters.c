@@ -12,7 +12,7 @@ remat_status adapters_make(remat_context *ctx, struct remat_arena *arena, const 
     struct remat_model_settings settings;
     struct remat_graph *bound = remat_graph_copy(arena, graph, 1), *made = NULL;
     *out = NULL;
-    REMAT_TRY(graph_file_set_symbols(ctx, path, bindings, bound));
+    REMAT_TRY(remat_graph_set_symbols(ctx, path, bindings, bound));
     REMAT_TRY(remat_model_remake(ctx, arena, bound, &settings, why));
     if (*why)
         return REMAT_OK;

@@ -159,10 +159,11 @@ static remat_status compare_unit(const struct advising *a, const char **out)
     REMAT_TRY(a->planner->plan(a->planner->user, remat_graph_copy(a->arena, s->graph, 1), &settings,
                                &all));
     double saved = 1 - (double)s->facts->needed_bytes / (double)all.needed_bytes;
-    *out = remat_arena_format(a->arena,
-                              "; one unit of all layers, recomputed together, saves %.1f %% of "
-                              "the %s that saving everything needs",
-                              100 * (saved > 0 ? saved : 0), cli_short(all.needed_bytes).text);
+    *out =
+        remat_arena_format(a->arena,
+                           "; one unit of all layers, recomputed together, saves %.1f %% of "
+                           "the %s that saving everything needs",
+                           100 * (saved > 0 ? saved : 0), remat_short_text(all.needed_bytes).text);
     st = *out ? REMAT_OK : REMAT_ERROR_MEMORY;
 fail:
     return st;
@@ -207,8 +208,9 @@ static remat_status add_fitting(const struct advising *a, row_set set,
                                 const struct advice_facts *with, const char *why)
 {
     return add(a, set,
-               remat_arena_format(a->arena, "%s a step, needs %s%s", cli_time(with->step_ns).text,
-                                  cli_enough(with->needed_bytes).text, why),
+               remat_arena_format(a->arena, "%s a step, needs %s%s",
+                                  remat_time_text(with->step_ns).text,
+                                  remat_enough_text(with->needed_bytes).text, why),
                with->needed_bytes, with->step_ns);
 }
 
@@ -216,7 +218,7 @@ static remat_status add_shortfall(const struct advising *a, row_set set, uint64_
 {
     return add(a, set,
                remat_arena_format(a->arena, "needs %s, still more than the budget",
-                                  cli_enough(needed_bytes).text),
+                                  remat_enough_text(needed_bytes).text),
                needed_bytes, 0);
 }
 
@@ -284,7 +286,7 @@ static remat_status advise_adapters(struct advising *a)
     st = add(a, set,
              remat_arena_format(a->arena,
                                 "weights without states take %s; the time is not known: %s",
-                                cli_short(needed).text, why),
+                                remat_short_text(needed).text, why),
              needed, 0);
 fail:
     return st;

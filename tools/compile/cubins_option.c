@@ -129,7 +129,7 @@ static remat_status make(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(remat_cubins_make(ctx, arena, nvrtc, &settings, &program->cuda, &counts));
     if (cli_has(args, OPTION_verbose))
         fprintf(stderr, "%-20s %s elapsed, %" PRIu32 " compiled, %" PRIu32 " from the cache\n",
-                "cubins", cli_time(now_ns() - begin).text, counts.compiled, counts.cached);
+                "cubins", remat_time_text(now_ns() - begin).text, counts.compiled, counts.cached);
     if (counts.cut_short)
         REMAT_TRY(notes_add(arena, program, "no cubins: interrupted while they were compiled"));
     if (counts.unwritten)

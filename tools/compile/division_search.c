@@ -147,7 +147,7 @@ static remat_status describe(struct division_search *s)
     struct divisions *divisions = s->divisions;
     struct remat_arena *scratch = remat_scratch_open(s->ctx);
     struct remat_graph *symbols = remat_graph_copy(scratch, s->parsed, 1);
-    REMAT_TRY(graph_file_set_symbols(s->ctx, s->args->operands[0], divisions->bindings, symbols));
+    REMAT_TRY(remat_graph_set_symbols(s->ctx, s->args->operands[0], divisions->bindings, symbols));
     const struct remat_symbol *batch = remat_graph_symbol(symbols, "batch");
     divisions->batch = batch ? batch->value : 0;
     divisions->work = model_work(symbols, &divisions->unit);

@@ -40,9 +40,9 @@ static void print_rows(const struct divisions *s)
         remat_mesh_print(&d->mesh, mesh);
         printf("%3" PRIu32 " %-14s  %-8s  %4" PRIu32 "  %12" PRIu32 "  %-*s  %10s  ", i + 1,
                *mesh ? mesh : "-", d->sequence_parallel ? "parallel" : "-", d->zero,
-               d->microbatches, width, d->policy, cli_time(d->step_ns).text);
-        printf("%14s  %10s%s\n", cli_rate(rate_of(s, d)).text, cli_short(d->peak_bytes).text,
-               i == 0 ? "  chosen" : "");
+               d->microbatches, width, d->policy, remat_time_text(d->step_ns).text);
+        printf("%14s  %10s%s\n", remat_rate_text(rate_of(s, d)).text,
+               remat_short_text(d->peak_bytes).text, i == 0 ? "  chosen" : "");
     }
 }
 
@@ -91,8 +91,8 @@ static void print_commands(const struct divisions *s)
                 continue;
             printf("    %-10s  %s", remat_system_name(k), d->flags[k]);
             if (strcmp(manual->policy, d->policy) != 0)
-                printf("; %s a step, %.2f %% slower", cli_time(manual->step_ns).text,
-                       cli_percent_longer(manual->step_ns, d->step_ns, 2));
+                printf("; %s a step, %.2f %% slower", remat_time_text(manual->step_ns).text,
+                       remat_percent_longer(manual->step_ns, d->step_ns, 2));
             putchar('\n');
         }
     }

@@ -23,7 +23,7 @@ static remat_status explain_text(remat_context *ctx, struct remat_arena *arena,
 {
     if (smallest_bytes)
         remat_text_append(out, "no plan fits; of the one that needs least, %s:\n",
-                          cli_exact(smallest_bytes).text);
+                          remat_exact_text(smallest_bytes).text);
     return dump_why_text(ctx, arena, program, asked, out);
 }
 

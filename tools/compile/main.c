@@ -296,7 +296,7 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
             divisions ? "a division" : sizes->symbol));
     REMAT_TRY(make_curve(ctx, arena, args, graph, settings, report));
     if (report->front) {
-        REMAT_TRY(graph_file_set_symbols(ctx, args->operands[0], bindings, parsed));
+        REMAT_TRY(remat_graph_set_symbols(ctx, args->operands[0], bindings, parsed));
         REMAT_TRY(curve_picture_name(arena, parsed, settings, &report->picture));
     }
     report->sizes = sizes->symbol ? sizes : NULL;
@@ -335,7 +335,7 @@ static remat_status make_report_in_pieces(remat_context *ctx, struct remat_arena
     if (report->program)
         REMAT_TRY(notes_add(arena, report->program,
                             "gradients are exchanged in pieces of %s: in larger ones nothing %s",
-                            cli_short(settings->passes.exchange_bytes).text,
+                            remat_short_text(settings->passes.exchange_bytes).text,
                             in_time ? "fits" : "was found in time"));
 fail:
     return st;

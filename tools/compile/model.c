@@ -50,7 +50,7 @@ remat_status model_read(remat_context *ctx, struct remat_arena *arena, const cha
     char *data;
     size_t bytes;
     REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
-    REMAT_TRY(graph_file_parse(ctx, path, data, bytes, arena, out));
+    REMAT_TRY(remat_graph_file_parse(ctx, path, data, bytes, arena, out));
 fail:
     return st;
 }
@@ -62,9 +62,9 @@ remat_status model_bind(remat_context *ctx, struct remat_arena *arena, const cha
     remat_status st = REMAT_OK;
     struct remat_arena *scratch = remat_scratch_open(ctx);
     struct remat_graph *graph = remat_graph_copy(scratch, parsed, 1);
-    REMAT_TRY(graph_file_set_symbols(ctx, path, bindings, graph));
+    REMAT_TRY(remat_graph_set_symbols(ctx, path, bindings, graph));
     REMAT_TRY(divide_batch(ctx, path, graph, settings));
-    REMAT_TRY(graph_file_bind(ctx, path, arena, graph, out));
+    REMAT_TRY(remat_graph_file_bind(ctx, path, arena, graph, out));
 fail:
     remat_scratch_close(scratch);
     return st;
@@ -132,7 +132,7 @@ static remat_status bind(const struct attempts *a, struct remat_arena *arena, ui
     if (!bindings)
         REMAT_FAIL(a->ctx, REMAT_ERROR_MEMORY, "out of memory");
     symbols = remat_graph_copy(arena, a->parsed, 1);
-    REMAT_TRY(graph_file_set_symbols(a->ctx, a->path, bindings, symbols));
+    REMAT_TRY(remat_graph_set_symbols(a->ctx, a->path, bindings, symbols));
     *out_work = work_of(symbols, a->sizes, value);
     REMAT_TRY(model_bind(a->ctx, arena, a->path, a->parsed, bindings, a->settings, out));
 fail:

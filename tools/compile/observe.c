@@ -117,7 +117,7 @@ static void print_graph(void *user, const char *pass, const struct remat_graph *
 static void print_time(void *user, const char *pass, uint64_t ns, uint32_t runs)
 {
     (void)user;
-    fprintf(stderr, "%-20s %s", pass, cli_time(ns).text);
+    fprintf(stderr, "%-20s %s", pass, remat_time_text(ns).text);
     if (runs > 1)
         fprintf(stderr, " in %" PRIu32 " runs", runs);
     fputc('\n', stderr);

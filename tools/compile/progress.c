@@ -14,9 +14,9 @@ static void tell_of_plan(const struct remat_search_state *s)
     if (!s->best_ns)
         fprintf(stderr, ": no plan yet");
     else
-        fprintf(stderr, ": step %s", cli_time(s->best_ns).text);
+        fprintf(stderr, ": step %s", remat_time_text(s->best_ns).text);
     if (s->best_ns && s->bound_ns)
-        fprintf(stderr, ", at least %s, gap %.2f %%", cli_time(s->bound_ns).text,
+        fprintf(stderr, ", at least %s, gap %.2f %%", remat_time_text(s->bound_ns).text,
                 100 * ((double)s->best_ns / (double)s->bound_ns - 1));
 }
 
@@ -25,8 +25,8 @@ static void tell_of_curve(const struct remat_search_state *s)
     fprintf(stderr, ", the curve: %" PRIu32 " of %" PRIu32 " decisions", s->seen_count,
             s->to_see_count);
     if (s->least_bytes)
-        fprintf(stderr, ", fastest %s, smallest live peak %s", cli_time(s->best_ns).text,
-                cli_short(s->least_bytes).text);
+        fprintf(stderr, ", fastest %s, smallest live peak %s", remat_time_text(s->best_ns).text,
+                remat_short_text(s->least_bytes).text);
 }
 
 /* Of the values that have been looked at before. */
@@ -35,7 +35,7 @@ static void tell_of_sizes(const struct sizes *s)
     fprintf(stderr, "; %" PRIu32 " of %" PRIu32 " seen", s->trial_count, s->value_count);
     if (s->best < s->trial_count)
         fprintf(stderr, ", best %s %" PRIu32 ": step %s", s->symbol, s->trials[s->best].value,
-                cli_time(s->trials[s->best].step_ns).text);
+                remat_time_text(s->trials[s->best].step_ns).text);
 }
 
 static void tell_of_divisions(const struct divisions *divisions)
@@ -53,7 +53,7 @@ static void tell_of_divisions(const struct divisions *divisions)
             divisions->count, planned);
     if (best)
         fprintf(stderr, ", best %s: step %s", division_options(best).text,
-                cli_time(best->step_ns).text);
+                remat_time_text(best->step_ns).text);
 }
 
 static void tell(void *user, double elapsed)

@@ -20,15 +20,18 @@ static void write_lines(const struct refusal_kept *kept, struct remat_text *out)
 {
     const struct remat_refusal *r = &kept->refusal;
     remat_text_append(out, "  %s = arena %s + reserve %s; the budget is %s\n",
-                      cli_enough(r->smallest_bytes).text,
-                      cli_short(r->smallest_bytes - r->reserve_bytes).text,
-                      cli_short(r->reserve_bytes).text, cli_short(r->budget_bytes).text);
+                      remat_enough_text(r->smallest_bytes).text,
+                      remat_short_text(r->smallest_bytes - r->reserve_bytes).text,
+                      remat_short_text(r->reserve_bytes).text,
+                      remat_short_text(r->budget_bytes).text);
     if (r->floor_bytes)
         remat_text_append(
             out, "  Proven: %sno choice of what to recompute needs less than %" PRIu64 " B (%s)\n",
-            r->pinned ? "with these pins " : "", r->floor_bytes, cli_short(r->floor_bytes).text);
+            r->pinned ? "with these pins " : "", r->floor_bytes,
+            remat_short_text(r->floor_bytes).text);
     remat_text_append(out, "  live peak %s, of it %s persistent\n  at \"",
-                      cli_short(kept->live_peak_bytes).text, cli_short(kept->static_bytes).text);
+                      remat_short_text(kept->live_peak_bytes).text,
+                      remat_short_text(kept->static_bytes).text);
     remat_text_show(out, kept->binding);
     remat_text_append(out, "\" (%s), where the largest buffers are\n", kept->phase);
     uint64_t workspace_bytes = kept->workspace_bytes;
@@ -36,17 +39,17 @@ static void write_lines(const struct refusal_kept *kept, struct remat_text *out)
         const struct refusal_resident *resident = &kept->residents[i];
         if (workspace_bytes > resident->bytes) {
             remat_text_append(out, "  %10s  workspace: persistent\n",
-                              cli_short(workspace_bytes).text);
+                              remat_short_text(workspace_bytes).text);
             workspace_bytes = 0;
         }
-        remat_text_append(out, "  %10s  ", cli_short(resident->bytes).text);
+        remat_text_append(out, "  %10s  ", remat_short_text(resident->bytes).text);
         remat_text_show(out, resident->name);
         if (!is_recomputable(resident))
             remat_text_append(out, ": %s\n", resident->removal.how);
         else
             remat_text_append(out, ": %s%s a step if recomputed\n",
                               resident->removal.extra_ns < 0 ? "-" : "+",
-                              cli_time((uint64_t)llabs(resident->removal.extra_ns)).text);
+                              remat_time_text((uint64_t)llabs(resident->removal.extra_ns)).text);
     }
 }
 
@@ -175,7 +178,7 @@ remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, 
                            "needs less than %" PRIu64 " B (%s); there was no time to look for "
                            "what needs least",
                            kept->refusal.budget_bytes, kept->proven_bytes,
-                           cli_short(kept->proven_bytes).text);
+                           remat_short_text(kept->proven_bytes).text);
     if (!kept->refusal.smallest_bytes)
         return REMAT_ERROR_INFEASIBLE;
     write_lines(kept, &lines);
@@ -190,5 +193,5 @@ remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, 
     if (json)
         print_json(kept);
     return remat_error(ctx, REMAT_ERROR_INFEASIBLE, "%s (%s)", remat_context_message(ctx),
-                       cli_enough(kept->refusal.smallest_bytes).text);
+                       remat_enough_text(kept->refusal.smallest_bytes).text);
 }

@@ -90,17 +90,17 @@ static uint32_t microbatches_of(const struct remat_program *p)
     return train ? p->calls[train->call_begin].times : 1;
 }
 
-static struct cli_throughput throughput_of(const struct remat_program *p)
+static struct remat_throughput throughput_of(const struct remat_program *p)
 {
-    return cli_throughput(p->tokens, remat_program_ranks(p), p->model_ns, p->step_ns);
+    return remat_throughput_of(p->tokens, remat_program_ranks(p), p->model_ns, p->step_ns);
 }
 
 static void print_throughput(const struct remat_program *p)
 {
-    struct cli_throughput throughput = throughput_of(p);
+    struct remat_throughput throughput = throughput_of(p);
     bool on_gpu = p->target_arch && *p->target_arch;
-    struct cli_buffer text =
-        cli_throughput_text(&throughput, remat_program_ranks(p), on_gpu ? "GPU" : "rank");
+    struct remat_unit_text text =
+        remat_throughput_text(&throughput, remat_program_ranks(p), on_gpu ? "GPU" : "rank");
     if (*text.text)
         printf("throughput   %s\n", text.text);
 }
@@ -110,26 +110,26 @@ static void print_memory(const struct remat_program *p)
     uint64_t parts[PART_COUNT];
     measure_peak(p, parts);
     if (p->budget_bytes) {
-        printf("budget       %s = %s\n", cli_brief(p->budget_bytes).text,
-               cli_exact(p->budget_bytes).text);
-        printf("reserve      %s\n", cli_exact(p->reserve_bytes).text);
+        printf("budget       %s = %s\n", remat_brief_text(p->budget_bytes).text,
+               remat_exact_text(p->budget_bytes).text);
+        printf("reserve      %s\n", remat_exact_text(p->reserve_bytes).text);
         printf("available    %s = budget - reserve\n",
-               cli_exact(p->budget_bytes - p->reserve_bytes).text);
+               remat_exact_text(p->budget_bytes - p->reserve_bytes).text);
     } else {
-        printf("budget       none\nreserve      %s\n", cli_exact(p->reserve_bytes).text);
+        printf("budget       none\nreserve      %s\n", remat_exact_text(p->reserve_bytes).text);
     }
-    printf("arena        %s\n", cli_exact(p->arena_bytes).text);
-    printf("live peak    %s at command %" PRIu32 " \"", cli_exact(p->peak_bytes).text,
+    printf("arena        %s\n", remat_exact_text(p->arena_bytes).text);
+    printf("live peak    %s at command %" PRIu32 " \"", remat_exact_text(p->peak_bytes).text,
            p->peak_command);
     if (p->peak_command < p->command_count)
         cli_show(stdout, p->commands[p->peak_command].name);
     printf("\"\n");
-    printf("  persistent   %s", cli_exact(p->static_bytes).text);
+    printf("  persistent   %s", remat_exact_text(p->static_bytes).text);
     if (p->workspace_bytes)
-        printf(", of it workspace %s", cli_exact(p->workspace_bytes).text);
+        printf(", of it workspace %s", remat_exact_text(p->workspace_bytes).text);
     printf("\n");
-    printf("  gradients    %s\n", cli_exact(parts[PART_GRADIENTS]).text);
-    printf("  activations  %s\n", cli_exact(parts[PART_ACTIVATIONS]).text);
+    printf("  gradients    %s\n", remat_exact_text(parts[PART_GRADIENTS]).text);
+    printf("  activations  %s\n", remat_exact_text(parts[PART_ACTIVATIONS]).text);
 }
 
 /* "14", "3.5": at most two digits after the point */
@@ -149,7 +149,7 @@ static void print_parameters(const struct static_parts *parts)
     for (int k = PART_WEIGHTS; k < PART_FROZEN; k++)
         bytes += parts->bytes[k];
     if (parts->trained) {
-        printf("trained      %s parameters of ", cli_count(parts->trained).text);
+        printf("trained      %s parameters of ", remat_count_text(parts->trained).text);
         print_each(bytes, parts->trained);
         for (int k = PART_WEIGHTS; k < PART_FROZEN; k++)
             if (parts->bytes[k]) {
@@ -159,7 +159,7 @@ static void print_parameters(const struct static_parts *parts)
         printf("\n");
     }
     if (parts->frozen) {
-        printf("frozen       %s parameters of ", cli_count(parts->frozen).text);
+        printf("frozen       %s parameters of ", remat_count_text(parts->frozen).text);
         print_each(parts->bytes[PART_FROZEN], parts->frozen);
         printf(" B\n");
     }
@@ -174,8 +174,8 @@ static void print_mesh(const struct remat_program *p)
     remat_program_mesh_print(p, mesh);
     printf("mesh         %s: %" PRIu32
            " ranks, rank 0 sends %s a step, in %s, of which %s are exposed\n",
-           mesh, remat_program_ranks(p), cli_short(all.sent_bytes).text, cli_time(all.ns).text,
-           cli_time(all.exposed_ns).text);
+           mesh, remat_program_ranks(p), remat_short_text(all.sent_bytes).text,
+           remat_time_text(all.ns).text, remat_time_text(all.exposed_ns).text);
 }
 
 static void write_line(FILE *file, const char *label, const char *text)
@@ -252,8 +252,8 @@ static void print_plan(const struct report *report)
             printf("; %" PRIu32 " %s", remat_program_count(p, a), remat_keep_words[a].words);
     printf("\n");
     printf("step         %s predicted, %+.2f %% over everything saved (%s)",
-           cli_time(p->step_ns).text, cli_percent_longer(p->step_ns, p->base_step_ns, 2),
-           cli_time(p->base_step_ns).text);
+           remat_time_text(p->step_ns).text, remat_percent_longer(p->step_ns, p->base_step_ns, 2),
+           remat_time_text(p->base_step_ns).text);
     if (microbatches_of(p) > 1)
         printf(", %" PRIu32 " microbatches", microbatches_of(p));
     printf("\n");
@@ -308,9 +308,9 @@ static void print_size_rows(const struct sizes *s)
                        trial->why ? trial->why : "");
             continue;
         }
-        printf("%-*s  %10s  ", width, trial->policy, cli_time(trial->step_ns).text);
-        printf("%14s  %10s%s\n", cli_rate(trial->rate).text, cli_short(trial->peak_bytes).text,
-               t == s->best ? "  chosen" : "");
+        printf("%-*s  %10s  ", width, trial->policy, remat_time_text(trial->step_ns).text);
+        printf("%14s  %10s%s\n", remat_rate_text(trial->rate).text,
+               remat_short_text(trial->peak_bytes).text, t == s->best ? "  chosen" : "");
     }
 }
 
@@ -370,7 +370,7 @@ static void print_json_real(const char *key, double number)
 
 static void print_json_throughput(const struct remat_program *p)
 {
-    struct cli_throughput throughput = throughput_of(p);
+    struct remat_throughput throughput = throughput_of(p);
     print_json_number("tokens", p->tokens);
     print_json_real("tokens_per_s", throughput.tokens_per_s);
     print_json_real("tokens_per_s_rank", throughput.rank_tokens_per_s);

@@ -56,8 +56,8 @@ static void print_class(const char *letter, const char *name, uint64_t bytes, ui
                         struct remat_text *out)
 {
     if (bytes)
-        remat_text_append(out, "%-2s %-18s  %20s  %5.1f %%\n", letter, name, cli_count(bytes).text,
-                          100.0 * (double)bytes / (double)live_bytes);
+        remat_text_append(out, "%-2s %-18s  %20s  %5.1f %%\n", letter, name,
+                          remat_count_text(bytes).text, 100.0 * (double)bytes / (double)live_bytes);
 }
 
 static void print_sums(const struct remat_program *program, const struct moment *at,
@@ -67,13 +67,13 @@ static void print_sums(const struct remat_program *program, const struct moment 
     print_command(program, at->command, out);
     remat_text_append(out, " of segment %s\nlive       %s\n",
                       program->segments[dump_segment_of(program, at->command)].name,
-                      cli_exact(live_bytes).text);
+                      remat_exact_text(live_bytes).text);
     remat_text_append(out, "to peak    %s; the peak is at command %" PRIu32 "\n",
-                      cli_exact(at->to_peak_bytes).text, program->peak_command);
+                      remat_exact_text(at->to_peak_bytes).text, program->peak_command);
     if (program->budget_bytes)
         remat_text_append(out, "to budget  %s; budget - reserve is %s B\n",
-                          cli_exact(at->to_budget_bytes).text,
-                          cli_count(available_bytes(program)).text);
+                          remat_exact_text(at->to_budget_bytes).text,
+                          remat_count_text(available_bytes(program)).text);
     remat_text_append(out, "\n");
     for (uint32_t i = 0; i < DUMP_CLASS_COUNT; i++)
         print_class((const char[]){dump_class_letters[i], 0}, dump_class_names[i],
@@ -90,8 +90,8 @@ static remat_status add_row(struct dump_table *table, const char *value, int32_t
     const char *cells[DUMP_TABLE_COLUMNS] = {
         value,
         remat_arena_format(arena, "%c", dump_class_letters[class]),
-        remat_arena_format(arena, "%s", cli_count(bytes).text),
-        buffer ? remat_arena_format(arena, "%s", cli_count(buffer->offset_bytes).text) : "-",
+        remat_arena_format(arena, "%s", remat_count_text(bytes).text),
+        buffer ? remat_arena_format(arena, "%s", remat_count_text(buffer->offset_bytes).text) : "-",
         buffer ? remat_arena_format(arena, "%" PRIu32 "-%" PRIu32, buffer->begin, buffer->end - 1)
                : "-",
         action};

@@ -137,5 +137,6 @@ void dump_cuda_summary(const struct remat_program *program, struct remat_text *o
                       code->kernel_count, code->launch_count,
                       code->cubin_count ? "cubins for " : "no cubins");
     print_architectures(code, out);
-    remat_text_append(out, "; they need %s of workspace\n", cli_exact(code->workspace_bytes).text);
+    remat_text_append(out, "; they need %s of workspace\n",
+                      remat_exact_text(code->workspace_bytes).text);
 }

@@ -84,22 +84,24 @@ static void print_totals(const struct remat_program *program, struct remat_text 
         ns[record->action] += record->recompute_ns;
     }
     remat_text_append(out, "%" PRIu32 " values saved: %s; %" PRIu32 " recomputed: %s, in %s",
-                      counts[REMAT_ACTION_SAVE], cli_short(bytes[REMAT_ACTION_SAVE]).text,
-                      counts[REMAT_ACTION_RECOMPUTE], cli_short(bytes[REMAT_ACTION_RECOMPUTE]).text,
-                      cli_time(ns[REMAT_ACTION_RECOMPUTE]).text);
+                      counts[REMAT_ACTION_SAVE], remat_short_text(bytes[REMAT_ACTION_SAVE]).text,
+                      counts[REMAT_ACTION_RECOMPUTE],
+                      remat_short_text(bytes[REMAT_ACTION_RECOMPUTE]).text,
+                      remat_time_text(ns[REMAT_ACTION_RECOMPUTE]).text);
     if (counts[REMAT_ACTION_INLINE])
         remat_text_append(out, "; %" PRIu32 " recomputed inline: %s", counts[REMAT_ACTION_INLINE],
-                          cli_short(bytes[REMAT_ACTION_INLINE]).text);
+                          remat_short_text(bytes[REMAT_ACTION_INLINE]).text);
     if (remat_program_twice(program))
         remat_text_append(
             out, "; %" PRIu32 " recomputed twice: %s, in %s", remat_program_twice(program),
-            cli_short(bytes[REMAT_ACTION_TWICE] + bytes[REMAT_ACTION_TWICE_INLINE]).text,
-            cli_time(ns[REMAT_ACTION_TWICE] + ns[REMAT_ACTION_TWICE_INLINE]).text);
+            remat_short_text(bytes[REMAT_ACTION_TWICE] + bytes[REMAT_ACTION_TWICE_INLINE]).text,
+            remat_time_text(ns[REMAT_ACTION_TWICE] + ns[REMAT_ACTION_TWICE_INLINE]).text);
     for (uint32_t a = 0; a < REMAT_ACTION_COUNT; a++) {
         const struct remat_keep_words *row = &remat_keep_words[a];
         if (row->done && counts[a])
             remat_text_append(out, "; %" PRIu32 " %s: %s whole, %s in %s", counts[a], row->words,
-                              cli_short(bytes[a]).text, row->done, cli_time(ns[a]).text);
+                              remat_short_text(bytes[a]).text, row->done,
+                              remat_time_text(ns[a]).text);
     }
     remat_text_append(out, "\n\n");
 }
@@ -164,8 +166,8 @@ remat_status dump_decisions_text(remat_context *ctx, struct remat_arena *arena,
         const struct decision_group *group = &groups.items[g];
         const struct remat_decision_record *first = group->first;
         print_row(out, &widths, remat_action_name(first->action), group->label, group->layers,
-                  op_of(first), group->type, cli_short(first->bytes).text,
-                  first->recompute_ns == 0 ? "-" : cli_time(first->recompute_ns).text,
+                  op_of(first), group->type, remat_short_text(first->bytes).text,
+                  first->recompute_ns == 0 ? "-" : remat_time_text(first->recompute_ns).text,
                   first->reason);
     }
 fail:

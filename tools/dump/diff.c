@@ -13,13 +13,13 @@
 
 enum number_unit { NS, BYTES, COUNT };
 
-static struct cli_buffer print_number(enum number_unit unit, uint64_t number)
+static struct remat_unit_text print_number(enum number_unit unit, uint64_t number)
 {
-    struct cli_buffer out = {"-"};
+    struct remat_unit_text out = {"-"};
     if (!number)
         return out;
     if (unit != COUNT)
-        return unit == NS ? cli_time(number) : cli_short(number);
+        return unit == NS ? remat_time_text(number) : remat_short_text(number);
     snprintf(out.text, sizeof out.text, "%" PRIu64, number);
     return out;
 }
@@ -33,7 +33,7 @@ static remat_status add_number(struct remat_arena *arena, const char *name, enum
     if (this_plan == other)
         return REMAT_OK;
     for (uint32_t i = 0; i < 2; i++) {
-        struct cli_buffer text = print_number(unit, row.number[i]);
+        struct remat_unit_text text = print_number(unit, row.number[i]);
         if (!(row.text[i] = remat_arena_string(arena, text.text, strlen(text.text))))
             return REMAT_ERROR_MEMORY;
     }

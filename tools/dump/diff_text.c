@@ -10,7 +10,7 @@
 
 enum { KERNELS_SHOWN = 16, LAYERS_WIDTH = 36 };
 
-static const char *text_of(struct remat_arena *arena, struct cli_buffer text)
+static const char *text_of(struct remat_arena *arena, struct remat_unit_text text)
 {
     return remat_arena_string(arena, text.text, strlen(text.text));
 }
@@ -70,7 +70,7 @@ static const char *heading_of(struct remat_arena *arena, const struct value_pair
     remat_text_append(&text, ": %zu value%s%s ", count, count > 1 ? "s" : "",
                       layers > 1 ? " each" : "");
     append_actions(run->action, &text);
-    remat_text_append(&text, ", %s", cli_short(bytes).text);
+    remat_text_append(&text, ", %s", remat_short_text(bytes).text);
     return text.failed ? NULL : text.items;
 }
 
@@ -87,10 +87,11 @@ static remat_status print_decisions(struct remat_arena *arena, const struct deci
     for (size_t i = 0, end = 0; i < values.count; i++) {
         const struct value_pair *value = &values.items[i];
         const char *cells[DUMP_TABLE_COLUMNS] = {value->pattern,
-                                                 text_of(arena, cli_short(value->bytes))};
+                                                 text_of(arena, remat_short_text(value->bytes))};
         for (uint32_t k = 0; k < 2; k++)
-            cells[2 + k] =
-                value->recompute_ns[k] ? text_of(arena, cli_time(value->recompute_ns[k])) : "-";
+            cells[2 + k] = value->recompute_ns[k]
+                               ? text_of(arena, remat_time_text(value->recompute_ns[k]))
+                               : "-";
         if (!cells[1] || !cells[2] || !cells[3])
             return REMAT_ERROR_MEMORY;
         REMAT_TRY(dump_table_add(&table, -1, cells));
@@ -132,7 +133,7 @@ static remat_status print_kernels(struct remat_arena *arena, const struct kernel
         const char *cells[DUMP_TABLE_COLUMNS] = {pair->key};
         for (uint32_t i = 0; i < 2; i++) {
             cells[1 + i] = remat_arena_format(arena, "%" PRIu64, pair->count[i]);
-            cells[3 + i] = pair->ns[i] ? text_of(arena, cli_time(pair->ns[i])) : "-";
+            cells[3 + i] = pair->ns[i] ? text_of(arena, remat_time_text(pair->ns[i])) : "-";
             if (!cells[1 + i] || !cells[3 + i])
                 return REMAT_ERROR_MEMORY;
         }

@@ -50,7 +50,7 @@ static void append_decided(const struct dot *d, char kind, uint32_t index,
     if (instance)
         remat_text_append(d->out, " #%" PRIu32, instance);
     remat_text_append(d->out, "\\n%s, %s\", shape=%s, style=\"filled,%s\", fillcolor=\"%s\"];\n",
-                      remat_action_name(record->action), cli_short(bytes).text, style->shape,
+                      remat_action_name(record->action), remat_short_text(bytes).text, style->shape,
                       style->line, style->colour);
 }
 
@@ -63,7 +63,7 @@ static void append_command(const struct dot *d, uint32_t c)
         remat_text_append(d->out, " #%" PRIu32, command->instance);
     remat_text_append(d->out, "\\n%s, %s%s\", shape=plain];\n",
                       remat_kernel_kind_name(d->program->kernels[command->kernel].kind),
-                      cli_time(command->estimated_ns).text,
+                      remat_time_text(command->estimated_ns).text,
                       command->instance ? ", recomputed" : "");
 }
 

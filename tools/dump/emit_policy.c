@@ -222,8 +222,8 @@ static uint64_t count_unread(const struct policy *p, const struct remat_program 
 static void append_cost(struct remat_text *out, const char *what, const struct remat_program *p)
 {
     if (p)
-        remat_text_append(out, "# %-11s  peak %s, %s a step\n", what, cli_exact(p->peak_bytes).text,
-                          cli_time(p->step_ns).text);
+        remat_text_append(out, "# %-11s  peak %s, %s a step\n", what,
+                          remat_exact_text(p->peak_bytes).text, remat_time_text(p->step_ns).text);
     else
         remat_text_append(
             out, "# %-11s  peak and time are known with the graph: remat-dump --model\n", what);
@@ -324,7 +324,7 @@ static remat_status append_head(struct remat_arena *arena, const struct policy *
         remat_text_append(out,
                           "# PyTorch holds %s more: products that nothing reads, which it would "
                           "replay otherwise.\n",
-                          cli_exact(unread).text);
+                          remat_exact_text(unread).text);
     append_fit(out, program, planned, unread);
     REMAT_TRY(append_differences(arena, p, out));
     remat_text_append(out, "%s", p->framework == POLICY_PYTORCH ? torch_imports : jax_imports);

@@ -56,7 +56,7 @@ remat_status dump_kernels_text(remat_context *ctx, struct remat_arena *arena,
         const struct remat_kernel *kernel = &program->kernels[usage[i].kernel];
         remat_text_append(out, "%s: %s, %" PRIu32 " %s, %s\n", kernel->key,
                           remat_kernel_kind_name(kernel->kind), usage[i].uses,
-                          usage[i].uses == 1 ? "use" : "uses", cli_time(usage[i].ns).text);
+                          usage[i].uses == 1 ? "use" : "uses", remat_time_text(usage[i].ns).text);
         for (const char *line = print_program(arena, kernel); *line;) {
             size_t length = strcspn(line, "\n");
             remat_text_append(out, "    %.*s\n", (int)length, line);

@@ -60,10 +60,10 @@ static const char *saving_text(struct remat_arena *arena, const struct transfer 
     if (!record)
         return "-";
     if (record->action == REMAT_ACTION_SAVE)
-        return remat_arena_format(arena, "saved: %s", cli_short(record->bytes).text);
+        return remat_arena_format(arena, "saved: %s", remat_short_text(record->bytes).text);
     uint64_t freed_ns = record->recompute_extra_ns < 0 ? 0 : (uint64_t)record->recompute_extra_ns;
-    return remat_arena_format(arena, "%s, frees %s", cli_short(record->bytes).text,
-                              cli_time(freed_ns).text);
+    return remat_arena_format(arena, "%s, frees %s", remat_short_text(record->bytes).text,
+                              remat_time_text(freed_ns).text);
 }
 
 static remat_status add(struct dump_table *table, const struct remat_program *program,
@@ -77,9 +77,9 @@ static remat_status add(struct dump_table *table, const struct remat_program *pr
     const char *cells[DUMP_TABLE_COLUMNS] = {
         [1] = command->instance ? remat_arena_format(arena, "%s #%" PRIu32, kind, command->instance)
                                 : kind,
-        [2] = remat_arena_format(arena, "%s", cli_time(command->estimated_ns).text),
+        [2] = remat_arena_format(arena, "%s", remat_time_text(command->estimated_ns).text),
         [3] = remat_arena_format(arena, "%s",
-                                 cli_short(remat_transfer_sent(&transfer->shape, 0)).text),
+                                 remat_short_text(remat_transfer_sent(&transfer->shape, 0)).text),
         [5] = saving_text(arena, transfer)};
     REMAT_TRY(find_label(arena, command, from, &cells[0]));
     REMAT_TRY(find_asker(arena, command, &cells[4]));
@@ -114,7 +114,7 @@ remat_status transfers_print(struct remat_arena *arena, const struct remat_progr
         return REMAT_OK;
     remat_text_append(
         out, "\ntransfers of forward and backward pass along %s: %s a step, rank 0 sends %s\n",
-        program->mesh[axis].name, cli_time(ns).text, cli_short(sent_bytes).text);
+        program->mesh[axis].name, remat_time_text(ns).text, remat_short_text(sent_bytes).text);
     dump_table_print(&table, out);
 fail:
     return st;

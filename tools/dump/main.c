@@ -239,7 +239,7 @@ static remat_status dump_graph(remat_context *ctx, struct remat_arena *arena, co
         remat_graph_print(graph, out);
         return REMAT_OK;
     }
-    REMAT_TRY(graph_file_bind(ctx, path, arena, graph, &bound));
+    REMAT_TRY(remat_graph_file_bind(ctx, path, arena, graph, &bound));
     if (request.format == FORMAT_DOT)
         REMAT_TRY(dump_graph_dot(ctx, arena, bound, request.asked.layer, out));
     else if (request.format == FORMAT_TEXT)
@@ -292,8 +292,8 @@ static remat_status dump(remat_context *ctx, struct remat_arena *arena,
         REMAT_TRY(dump_log(ctx, arena, path, data, bytes, args, request.format, &out));
     else {
         struct remat_graph *graph;
-        REMAT_TRY(graph_file_parse(ctx, path, data, bytes, arena, &graph));
-        REMAT_TRY(graph_file_set_symbols(ctx, path, cli_text(args, OPTION_bind, ""), graph));
+        REMAT_TRY(remat_graph_file_parse(ctx, path, data, bytes, arena, &graph));
+        REMAT_TRY(remat_graph_set_symbols(ctx, path, cli_text(args, OPTION_bind, ""), graph));
         REMAT_TRY(dump_graph(ctx, arena, path, graph, request, &out));
     }
     if (out.failed)

@@ -19,7 +19,7 @@ static void print_value(const struct remat_program *program,
     if (value && first->buffer->persistent && !one) {
         remat_text_append(out, "largest ");
         dump_append_name(out, value->name, NAME_WIDTH - 18);
-        remat_text_append(out, ", %s", cli_short(first->buffer->bytes).text);
+        remat_text_append(out, ", %s", remat_short_text(first->buffer->bytes).text);
         return;
     }
     dump_append_name(out, value && one ? value->name : group->name, NAME_WIDTH - 4);
@@ -43,7 +43,7 @@ static void print_group(struct remat_arena *arena, const struct remat_program *p
             snprintf(layers, sizeof layers, "%zu layers", group->count);
     }
     remat_text_append(out, "%10s  %5" PRIu32 "  %10s  %11s  %c  %-*s  ",
-                      cli_short(group->bytes).text, group->buffer_count,
+                      remat_short_text(group->bytes).text, group->buffer_count,
                       possible ? dump_added_time(removal->extra_ns).text : removal->how, lives,
                       dump_class_letters[first->class], LAYERS_WIDTH, layers);
     print_value(program, group, out);
@@ -67,7 +67,7 @@ static void print_groups(struct remat_arena *arena, const struct remat_program *
     }
     if (rest)
         remat_text_append(out, "%10s  %5" PRIu32 "  in smaller groups\n",
-                          cli_short(rest_bytes).text, rest);
+                          remat_short_text(rest_bytes).text, rest);
     remat_text_append(out,
                       "count: of buffers; the same value of several layers is one row\n"
                       "removal: what recomputing one of them instead adds to a step%s; or why it "
@@ -80,22 +80,22 @@ static void print_groups(struct remat_arena *arena, const struct remat_program *
 static void print_peak(const struct remat_program *program, const struct dump_residents *residents,
                        struct remat_text *out)
 {
-    remat_text_append(out, "live peak %s\n", cli_exact(program->peak_bytes).text);
+    remat_text_append(out, "live peak %s\n", remat_exact_text(program->peak_bytes).text);
     if (program->peak_command < program->command_count) {
         const struct remat_command *command = &program->commands[program->peak_command];
         remat_text_append(out, "  at command %" PRIu32 " \"", program->peak_command);
         dump_append_name(out, command->name, 60);
         remat_text_append(out, "\" (%s)\n", remat_phase_name(command->phase));
     }
-    remat_text_append(out, "arena     %s\n\n", cli_exact(program->arena_bytes).text);
+    remat_text_append(out, "arena     %s\n\n", remat_exact_text(program->arena_bytes).text);
     for (uint32_t i = 0; i < DUMP_CLASS_COUNT; i++)
         if (residents->bytes[i])
             remat_text_append(out, "%c  %-18s  %10s  %5.1f %%\n", dump_class_letters[i],
-                              dump_class_names[i], cli_short(residents->bytes[i]).text,
+                              dump_class_names[i], remat_short_text(residents->bytes[i]).text,
                               100.0 * (double)residents->bytes[i] / (double)program->peak_bytes);
     if (program->workspace_bytes)
         remat_text_append(out, "   %-18s  %10s  %5.1f %%\n", "workspace",
-                          cli_short(program->workspace_bytes).text,
+                          remat_short_text(program->workspace_bytes).text,
                           100.0 * (double)program->workspace_bytes / (double)program->peak_bytes);
 }
 

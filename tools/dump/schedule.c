@@ -16,7 +16,8 @@ static void print_transfer(const struct remat_program *program, uint32_t index, 
         return;
     uint32_t begin = remat_group_begin(program, index), end = remat_group_end(program, index);
     remat_text_append(out, " (%s, rank 0 sends %s, %s exposed", program->mesh[transfer.group].name,
-                      cli_short(remat_transfer_sent(&transfer, 0)).text, cli_time(exposed_ns).text);
+                      remat_short_text(remat_transfer_sent(&transfer, 0)).text,
+                      remat_time_text(exposed_ns).text);
     if (begin < index)
         remat_text_append(out, ", with command %" PRIu32, begin);
     else if (end > index + 1)
@@ -39,8 +40,8 @@ static void print_command(const struct remat_program *program, uint32_t index, u
         snprintf(again, sizeof again, " #%" PRIu32, command->instance);
     remat_text_append(out, "%5" PRIu32 "  %-9s %-18s %10s %10s  %s%s", index,
                       remat_phase_name(command->phase), remat_kernel_kind_name(kernel->kind),
-                      cli_time(command->estimated_ns).text, cli_short(command->live_bytes).text,
-                      command->name, again);
+                      remat_time_text(command->estimated_ns).text,
+                      remat_short_text(command->live_bytes).text, command->name, again);
     print_transfer(program, index, exposed_ns, out);
     remat_text_append(out, "\n");
 }

@@ -390,8 +390,8 @@ fail:
 
 static void print_row(struct remat_text *out, const char *name, uint64_t plan, uint64_t snapshot)
 {
-    remat_text_append(out, "%-18s  %10s  %10s\n", name, plan ? cli_short(plan).text : "-",
-                      snapshot ? cli_short(snapshot).text : "-");
+    remat_text_append(out, "%-18s  %10s  %10s\n", name, plan ? remat_short_text(plan).text : "-",
+                      snapshot ? remat_short_text(snapshot).text : "-");
 }
 
 remat_status dump_beside_text(remat_context *ctx, struct remat_arena *arena,

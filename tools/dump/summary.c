@@ -42,15 +42,15 @@ static void print_budget(const struct remat_program *p, struct remat_text *out)
 {
     uint64_t limit = p->budget_bytes > p->reserve_bytes ? p->budget_bytes - p->reserve_bytes : 0;
     if (p->budget_bytes) {
-        remat_text_append(out, "budget      %s\n", cli_exact(p->budget_bytes).text);
+        remat_text_append(out, "budget      %s\n", remat_exact_text(p->budget_bytes).text);
         remat_text_append(out, "reserve     %s, which leaves %s\n",
-                          cli_exact(p->reserve_bytes).text, cli_exact(limit).text);
+                          remat_exact_text(p->reserve_bytes).text, remat_exact_text(limit).text);
     } else {
         remat_text_append(out, "budget      none\n");
-        remat_text_append(out, "reserve     %s\n", cli_exact(p->reserve_bytes).text);
+        remat_text_append(out, "reserve     %s\n", remat_exact_text(p->reserve_bytes).text);
     }
-    remat_text_append(out, "arena       %s\n", cli_exact(p->arena_bytes).text);
-    remat_text_append(out, "live peak   %s", cli_exact(p->peak_bytes).text);
+    remat_text_append(out, "arena       %s\n", remat_exact_text(p->arena_bytes).text);
+    remat_text_append(out, "live peak   %s", remat_exact_text(p->peak_bytes).text);
     if (p->peak_command < p->command_count) {
         const struct remat_command *command = &p->commands[p->peak_command];
         remat_text_append(out, " at command %" PRIu32 " \"%s\" (%s)", p->peak_command,
@@ -59,9 +59,9 @@ static void print_budget(const struct remat_program *p, struct remat_text *out)
     uint64_t gap = p->arena_bytes > p->peak_bytes ? p->arena_bytes - p->peak_bytes : 0;
     remat_text_append(out, "; the arena is %.2f %% above it\n",
                       p->peak_bytes ? 100.0 * (double)gap / (double)p->peak_bytes : 0.0);
-    remat_text_append(out, "persistent  %s", cli_exact(p->static_bytes).text);
+    remat_text_append(out, "persistent  %s", remat_exact_text(p->static_bytes).text);
     if (p->workspace_bytes)
-        remat_text_append(out, ", of it workspace %s", cli_exact(p->workspace_bytes).text);
+        remat_text_append(out, ", of it workspace %s", remat_exact_text(p->workspace_bytes).text);
     remat_text_append(out, "\n");
 }
 
@@ -112,17 +112,17 @@ fail:
     return st;
 }
 
-static struct cli_throughput throughput_of(const struct remat_program *p)
+static struct remat_throughput throughput_of(const struct remat_program *p)
 {
-    return cli_throughput(p->tokens, remat_program_ranks(p), p->model_ns, p->step_ns);
+    return remat_throughput_of(p->tokens, remat_program_ranks(p), p->model_ns, p->step_ns);
 }
 
 static void print_throughput(const struct remat_program *p, struct remat_text *out)
 {
-    struct cli_throughput throughput = throughput_of(p);
+    struct remat_throughput throughput = throughput_of(p);
     bool on_gpu = p->target_arch && *p->target_arch;
-    struct cli_buffer text =
-        cli_throughput_text(&throughput, remat_program_ranks(p), on_gpu ? "GPU" : "rank");
+    struct remat_unit_text text =
+        remat_throughput_text(&throughput, remat_program_ranks(p), on_gpu ? "GPU" : "rank");
     if (*text.text)
         remat_text_append(out, "throughput  %s\n", text.text);
 }
@@ -132,8 +132,8 @@ static void print_step(struct remat_arena *arena, const struct remat_program *p,
 {
     struct remat_text certificate = {.arena = arena};
     remat_text_append(out, "step        %s predicted; %s with everything saved: overhead %.1f %%\n",
-                      cli_time(p->step_ns).text, cli_time(p->base_step_ns).text,
-                      cli_percent_longer(p->step_ns, p->base_step_ns, 1));
+                      remat_time_text(p->step_ns).text, remat_time_text(p->base_step_ns).text,
+                      remat_percent_longer(p->step_ns, p->base_step_ns, 1));
     print_throughput(p, out);
     remat_text_append(out, "costs       ");
     costs_print(p, out);
@@ -176,8 +176,8 @@ static void print_mesh(const struct remat_program *p, struct remat_text *out)
     remat_text_append(out,
                       "mesh        %s: %" PRIu32
                       " ranks, rank 0 sends %s a step, in %s, of which %s are exposed\n",
-                      mesh, remat_program_ranks(p), cli_short(all.sent_bytes).text,
-                      cli_time(all.ns).text, cli_time(all.exposed_ns).text);
+                      mesh, remat_program_ranks(p), remat_short_text(all.sent_bytes).text,
+                      remat_time_text(all.ns).text, remat_time_text(all.exposed_ns).text);
 }
 
 static void print_record(const struct remat_program *p, struct remat_text *out)
@@ -207,7 +207,7 @@ static void print_shares(const struct remat_program *p, struct remat_text *out)
     for (uint32_t i = 0; i < SHARE_COUNT; i++)
         if (shares[i].commands)
             remat_text_append(out, "%-20s %10" PRIu32 " %10s\n", share_name(i), shares[i].commands,
-                              cli_time(shares[i].ns).text);
+                              remat_time_text(shares[i].ns).text);
 }
 
 static remat_status print_classes(struct remat_arena *arena, const struct remat_program *p,
@@ -223,7 +223,8 @@ static remat_status print_classes(struct remat_arena *arena, const struct remat_
     remat_text_append(out, "\nlive at the peak\n");
     for (uint32_t i = 0; i < DUMP_CLASS_COUNT; i++)
         if (bytes[i])
-            remat_text_append(out, "%-20s %10s\n", dump_class_names[i], cli_short(bytes[i]).text);
+            remat_text_append(out, "%-20s %10s\n", dump_class_names[i],
+                              remat_short_text(bytes[i]).text);
     return REMAT_OK;
 }
 
@@ -329,7 +330,7 @@ static void set_mesh(const struct remat_program *p, struct dump_json *out)
 
 static void set_throughput(const struct remat_program *p, struct dump_json *out)
 {
-    struct cli_throughput throughput = throughput_of(p);
+    struct remat_throughput throughput = throughput_of(p);
     dump_set(out, "tokens", dump_bytes(p->tokens));
     dump_set(out, "tokens_per_s", json_real(throughput.tokens_per_s));
     dump_set(out, "tokens_per_s_rank", json_real(throughput.rank_tokens_per_s));

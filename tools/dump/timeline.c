@@ -71,7 +71,7 @@ static void print_rows(const struct timeline_grid *grid, struct timeline_span by
             double whole = (double)(place.end - place.begin) * (double)(life.end - life.begin);
             line[column] = cell_letter(grid->area[row][column], whole);
         }
-        remat_text_append(out, "%10s  %s\n", cli_short(place.begin).text, line);
+        remat_text_append(out, "%10s  %s\n", remat_short_text(place.begin).text, line);
     }
 }
 
@@ -117,7 +117,8 @@ remat_status dump_timeline(struct remat_arena *arena, const struct remat_program
     remat_text_append(out,
                       "\nthe arena above the persistent %s, by address, over the %" PRIu64
                       " commands of \"%s\"\n",
-                      cli_short(program->static_bytes).text, length, program->segments[s].name);
+                      remat_short_text(program->static_bytes).text, length,
+                      program->segments[s].name);
     print_rows(grid, bytes, commands, columns, out);
     print_axis(program, commands, columns, out);
 fail:

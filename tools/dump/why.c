@@ -25,9 +25,9 @@ const char *dump_estimated(const struct remat_program *program)
     return program->exact_extras ? "" : ", estimated";
 }
 
-struct cli_buffer dump_added_time(int64_t ns)
+struct remat_unit_text dump_added_time(int64_t ns)
 {
-    struct cli_buffer out = cli_time(ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns);
+    struct remat_unit_text out = remat_time_text(ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns);
     memmove(out.text + 1, out.text, sizeof out.text - 1);
     out.text[0] = ns < 0 ? '-' : '+';
     out.text[sizeof out.text - 1] = 0;
@@ -73,8 +73,8 @@ static void print_transfer(const struct remat_program *program, const struct tra
         out, "  transfer    %s of %s along %s: %s, rank 0 sends %s; asked for by %s\n",
         remat_kernel_kind_name(program->kernels[command->kernel].kind),
         program->values[transfer->shape.from->value].name,
-        program->mesh[transfer->shape.group].name, cli_time(command->estimated_ns).text,
-        cli_short(remat_transfer_sent(&transfer->shape, 0)).text, command->scope);
+        program->mesh[transfer->shape.group].name, remat_time_text(command->estimated_ns).text,
+        remat_short_text(remat_transfer_sent(&transfer->shape, 0)).text, command->scope);
 }
 
 /* If it is or were kept so; `kept`, where it is, else it lives about as long as the value would. */
@@ -102,10 +102,12 @@ static void print_record(const struct remat_program *program, const struct dump_
                          const struct transfers *transfers, uint32_t d, struct remat_text *out)
 {
     const struct remat_decision_record *record = &program->decisions[d];
-    remat_text_append(out, "\n%s: %s, %s (%s)\n", record->name, cli_short(record->bytes).text,
-                      remat_action_name(record->action), record->reason);
-    remat_text_append(out, "  saved       %s at the binding command; ",
-                      cli_short(bytes_at_peak(record, lives_when_saved(program, record))).text);
+    remat_text_append(out, "\n%s: %s, %s (%s)\n", record->name,
+                      remat_short_text(record->bytes).text, remat_action_name(record->action),
+                      record->reason);
+    remat_text_append(
+        out, "  saved       %s at the binding command; ",
+        remat_short_text(bytes_at_peak(record, lives_when_saved(program, record))).text);
     if (record->saved_begin < record->saved_end)
         remat_text_append(out, "lives from command %" PRIu32 " to %" PRIu32 "\n",
                           record->saved_begin, record->saved_end - 1);
@@ -115,7 +117,7 @@ static void print_record(const struct remat_program *program, const struct dump_
         remat_text_append(out, "  recomputed  not possible\n");
     else
         remat_text_append(out, "  recomputed  %s at the binding command; %s a step%s\n",
-                          cli_short(bytes_at_peak(record, decided->stays[d])).text,
+                          remat_short_text(bytes_at_peak(record, decided->stays[d])).text,
                           dump_added_time(record->recompute_extra_ns).text,
                           dump_estimated(program));
     for (uint32_t k = next_keep(program, 0, d); k < program->keep_count;
@@ -123,8 +125,10 @@ static void print_record(const struct remat_program *program, const struct dump_
         remat_text_append(
             out, "  %-12s%s at the binding command; %s in %s a step\n",
             remat_action_name(program->keeps[k].action),
-            cli_short(kept_bytes_at_peak(program, &program->keeps[k], decided->kept[d])).text,
-            remat_keep_words[program->keeps[k].action].done, cli_time(program->keeps[k].ns).text);
+            remat_short_text(kept_bytes_at_peak(program, &program->keeps[k], decided->kept[d]))
+                .text,
+            remat_keep_words[program->keeps[k].action].done,
+            remat_time_text(program->keeps[k].ns).text);
     if (transfers->about[d] != REMAT_NONE)
         print_transfer(program, &transfers->items[transfers->about[d]], out);
 }
@@ -143,7 +147,7 @@ remat_status dump_why_text(remat_context *ctx, struct remat_arena *arena,
     const struct remat_command *binding = &program->commands[program->peak_command];
     remat_text_append(out, "binding command %" PRIu32 " \"%s\" (%s), live %s\n",
                       program->peak_command, binding->name, remat_phase_name(binding->phase),
-                      cli_exact(program->peak_bytes).text);
+                      remat_exact_text(program->peak_bytes).text);
     for (uint32_t d = 0; d < program->decision_count; d++)
         if (chosen[d])
             print_record(program, &decided, &transfers, d, out);

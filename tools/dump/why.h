@@ -8,6 +8,6 @@
 
 /* The text after such times: ", estimated", or "" where they are exact. */
 const char *dump_estimated(const struct remat_program *program);
-struct cli_buffer dump_added_time(int64_t ns); /* "+1.20 us" */
+struct remat_unit_text dump_added_time(int64_t ns); /* "+1.20 us" */
 
 #endif

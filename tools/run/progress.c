@@ -11,7 +11,7 @@ enum { STEP, LOSS, RATE, UTILIZATION, LEFT, PARTS };
 static const int least_needed_first[] = {UTILIZATION, RATE, LEFT, LOSS};
 
 struct line_parts {
-    char text[PARTS][CLI_TEXT_BYTES]; /* "": left out */
+    char text[PARTS][REMAT_UNIT_TEXT_BYTES]; /* "": left out */
 };
 
 uint64_t clock_ns(void)
@@ -33,7 +33,7 @@ static size_t join_parts(const struct line_parts *parts, char *out, size_t capac
 
 static void show(struct line_parts *parts)
 {
-    char line[PARTS * (CLI_TEXT_BYTES + 2)];
+    char line[PARTS * (REMAT_UNIT_TEXT_BYTES + 2)];
     size_t room = cli_line_room(), length = join_parts(parts, line, sizeof line);
     for (size_t i = 0; length > room && i < sizeof least_needed_first / sizeof(int); i++) {
         *parts->text[least_needed_first[i]] = 0;
@@ -91,7 +91,8 @@ void progress_update(struct step_progress *s, uint64_t done, float loss, double 
         return;
     append_step(s, done, &parts);
     snprintf(parts.text[LOSS], sizeof *parts.text, "loss %.4f", (double)loss);
-    snprintf(parts.text[RATE], sizeof *parts.text, "%.32s tokens/s", cli_rate(tokens_per_s).text);
+    snprintf(parts.text[RATE], sizeof *parts.text, "%.32s tokens/s",
+             remat_rate_text(tokens_per_s).text);
     if (s->model_ns)
         snprintf(parts.text[UTILIZATION], sizeof *parts.text, "MFU %.1f %%",
                  100 * (double)s->model_ns / (double)(ns + 1));

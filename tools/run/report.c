@@ -32,7 +32,7 @@ void report_measure_memory(struct measured *measured)
 static void print_memory(FILE *out, const char *what, const char *predicted, uint64_t measured,
                          const char *note)
 {
-    fprintf(out, "%-20s %12s %12s%s\n", what, predicted, cli_short(measured).text, note);
+    fprintf(out, "%-20s %12s %12s%s\n", what, predicted, remat_short_text(measured).text, note);
 }
 
 static bool on_gpu(const struct measured *measured)
@@ -57,11 +57,11 @@ uint64_t report_model_ns(const remat_plan_info *plan, const struct measured *mea
     return is_elsewhere(plan, measured) ? 0 : plan->model_ns;
 }
 
-static struct cli_throughput measured_throughput(const remat_plan_info *plan,
-                                                 const struct measured *measured)
+static struct remat_throughput measured_throughput(const remat_plan_info *plan,
+                                                   const struct measured *measured)
 {
-    return cli_throughput(plan->step_tokens, plan->rank_count, report_model_ns(plan, measured),
-                          measured->steps ? measured->step_ns : 0);
+    return remat_throughput_of(plan->step_tokens, plan->rank_count, report_model_ns(plan, measured),
+                               measured->steps ? measured->step_ns : 0);
 }
 
 static void print_pair(FILE *out, const char *what, const char *predicted, const char *measured)
@@ -70,14 +70,14 @@ static void print_pair(FILE *out, const char *what, const char *predicted, const
         fprintf(out, "%-20s %12s %12s\n", what, predicted, measured);
 }
 
-static struct cli_buffer rate_text(double rate)
+static struct remat_unit_text rate_text(double rate)
 {
-    return rate > 0 ? cli_rate(rate) : (struct cli_buffer){""};
+    return rate > 0 ? remat_rate_text(rate) : (struct remat_unit_text){""};
 }
 
-static struct cli_buffer share_text(double share)
+static struct remat_unit_text share_text(double share)
 {
-    struct cli_buffer text = {""};
+    struct remat_unit_text text = {""};
     if (share > 0)
         snprintf(text.text, sizeof text.text, "%.1f %%", 100 * share);
     return text;
@@ -86,9 +86,9 @@ static struct cli_buffer share_text(double share)
 static void print_throughput(FILE *out, const remat_plan_info *plan,
                              const struct measured *measured)
 {
-    struct cli_throughput predicted = cli_throughput(plan->step_tokens, plan->rank_count,
-                                                     plan->model_ns, plan->predicted_step_ns);
-    struct cli_throughput actual = measured_throughput(plan, measured);
+    struct remat_throughput predicted = remat_throughput_of(
+        plan->step_tokens, plan->rank_count, plan->model_ns, plan->predicted_step_ns);
+    struct remat_throughput actual = measured_throughput(plan, measured);
     print_pair(out, "tokens/s", rate_text(predicted.tokens_per_s).text,
                rate_text(actual.tokens_per_s).text);
     if (plan->rank_count > 1)
@@ -118,10 +118,10 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
     if (together > 1)
         snprintf(times, sizeof times, "%" PRIu64 " x ", together);
     snprintf(parts, sizeof parts, "  %sarena %s + reserve %s", times,
-             cli_short(plan->arena_bytes).text, cli_short(plan->reserve_bytes).text);
+             remat_short_text(plan->arena_bytes).text, remat_short_text(plan->reserve_bytes).text);
     fprintf(out, "\n%-20s %12s %12s\n", "", "predicted", "measured");
-    fprintf(out, "%-20s %12s %12s", "step time", cli_time(plan->predicted_step_ns).text,
-            measured->steps ? cli_time(measured->step_ns).text : "no step");
+    fprintf(out, "%-20s %12s %12s", "step time", remat_time_text(plan->predicted_step_ns).text,
+            measured->steps ? remat_time_text(measured->step_ns).text : "no step");
     if (plan->predicted_step_ns && measured->steps) {
         print_ratio(out, plan, measured);
         fprintf(out, ", mean of %" PRIu64 ", ", measured->steps);
@@ -137,15 +137,15 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
         fprintf(out, "%-20s %12s %12" PRIu32 "  engine %s, %s", "ranks", "", plan->rank_count,
                 measured->engine_name, measured->place);
         if (measured->engine_bytes)
-            fprintf(out, ", %s of the GPU", cli_short(measured->engine_bytes).text);
+            fprintf(out, ", %s of the GPU", remat_short_text(measured->engine_bytes).text);
         fputc('\n', out);
     }
     print_memory(out, gpu ? "device memory" : "resident memory",
-                 cli_short(together * plan->arena_bytes + plan->reserve_bytes).text,
+                 remat_short_text(together * plan->arena_bytes + plan->reserve_bytes).text,
                  gpu ? measured->device_bytes : measured->resident_bytes, parts);
     if (!gpu)
         print_memory(out, "address space",
-                     plan->budget_bytes ? cli_short(together * plan->budget_bytes).text
+                     plan->budget_bytes ? remat_short_text(together * plan->budget_bytes).text
                                         : "no budget",
                      measured->address_bytes, "");
 }
@@ -161,7 +161,7 @@ static json_t *step_times(const remat_plan_info *plan, const struct measured *me
 remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, const char *path,
                           const remat_plan_info *plan, const struct measured *measured)
 {
-    struct cli_throughput throughput = measured_throughput(plan, measured);
+    struct remat_throughput throughput = measured_throughput(plan, measured);
     json_t *report = json_pack(
         "{s:s,s:s,s:s,s:s,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:I,s:f,s:b}",
         "schema", "remat-run/1", "policy", plan->policy, "graph", plan->graph_name, "device",

@@ -74,10 +74,11 @@ remat_status sessions_check_memory(remat_context *ctx, const struct cli_argument
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY,
                  "the limit of this process's address space (ulimit -v) leaves %s, the plan needs "
                  "%s: raise it, or compile with a smaller --budget",
-                 cli_exact(left.own_bytes).text, cli_exact(own).text);
+                 remat_exact_text(left.own_bytes).text, remat_exact_text(own).text);
     if (shared > left.shared_bytes)
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "%s has %s of memory free, the plan needs %s: %s",
-                 left.shared_by, cli_exact(left.shared_bytes).text, cli_exact(shared).text, remedy);
+                 left.shared_by, remat_exact_text(left.shared_bytes).text,
+                 remat_exact_text(shared).text, remedy);
 fail:
     return st;
 }

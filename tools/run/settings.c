@@ -99,7 +99,7 @@ static remat_status read_stop(remat_context *ctx, const struct cli_arguments *ar
     uint64_t now = clock_ns();
     out->stop_after = cli_text(args, OPTION_stop_after, NULL);
     remat_status st = out->stop_after
-                          ? cli_duration_parse(ctx, "--stop-after", out->stop_after, &seconds)
+                          ? remat_duration_parse(ctx, "--stop-after", out->stop_after, &seconds)
                           : REMAT_OK;
     out->stop_ns = out->stop_after ? now + (uint64_t)(seconds * 1e9) : UINT64_MAX;
     return st;

@@ -153,8 +153,8 @@ fail:
 static remat_status fail_without_plan(remat_context *ctx, const struct solve_report *r)
 {
     uint64_t budget = r->budgets[0], floor = r->problem.floor_bytes;
-    struct cli_buffer asked = cli_exact(budget), least = cli_exact(floor);
-    struct cli_buffer found = cli_exact(r->solutions[0].info.peak_bytes);
+    struct remat_unit_text asked = remat_exact_text(budget), least = remat_exact_text(floor);
+    struct remat_unit_text found = remat_exact_text(r->solutions[0].info.peak_bytes);
     if (budget < floor)
         return remat_error(
             ctx, REMAT_ERROR_INFEASIBLE,

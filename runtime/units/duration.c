@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "size.h"
 
-#include "cli.h"
+#include "base.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,14 +49,14 @@ static bool read_bare(const char *text, double *seconds)
     return *seconds >= 0 && !*end;
 }
 
-remat_status cli_duration_parse(remat_context *ctx, const char *setting, const char *text,
-                                double *seconds)
+remat_status remat_duration_parse(remat_context *ctx, const char *setting, const char *text,
+                                  double *seconds)
 {
     if ((read_bare(text, seconds) || read_parts(text, seconds)) && *seconds >= 1e-3 &&
         *seconds <= 1e6)
         return REMAT_OK;
-    return cli_error(ctx, REMAT_ERROR_USAGE,
-                     "%s '%s' is not a time (accepted: 1ms to 1000000s, as 500ms, 10s, 2min, "
-                     "3h50m)",
-                     setting, text);
+    return remat_error(ctx, REMAT_ERROR_USAGE,
+                       "%s '%s' is not a time (accepted: 1ms to 1000000s, as 500ms, 10s, 2min, "
+                       "3h50m)",
+                       setting, text);
 }

@@ -60,7 +60,7 @@ static bool scale(const struct decimal *number, uint64_t unit, uint64_t *bytes)
     return remat_mul_u64(whole, unit, bytes) && remat_add_u64(*bytes, part, bytes);
 }
 
-static void group_digits(uint64_t n, char out[CLI_TEXT_BYTES])
+static void group_digits(uint64_t n, char out[REMAT_UNIT_TEXT_BYTES])
 {
     char digits[24];
     int length = snprintf(digits, sizeof digits, "%" PRIu64, n), at = 0;
@@ -78,7 +78,7 @@ static remat_status fail_bare(remat_context *ctx, const char *setting, const cha
     static const char letters[] = "kmgt";
     int which = (int)(strchr(letters, *number->end | 0x20) - letters);
     const struct size_unit *readings[2] = {&units[1 + which], &units[5 + which]};
-    char grouped[2][CLI_TEXT_BYTES];
+    char grouped[2][REMAT_UNIT_TEXT_BYTES];
     for (int i = 0; i < 2; i++) {
         uint64_t bytes;
         if (!scale(number, readings[i]->bytes, &bytes))
@@ -108,8 +108,8 @@ static remat_status take_share(remat_context *ctx, const char *setting, const ch
     return REMAT_OK;
 }
 
-remat_status cli_size_parse(remat_context *ctx, const char *setting, const char *text,
-                            uint64_t capacity, bool zero, uint64_t *bytes)
+remat_status remat_size_parse(remat_context *ctx, const char *setting, const char *text,
+                              uint64_t capacity, bool zero, uint64_t *bytes)
 {
     remat_status st = REMAT_OK;
     const char *sizes = zero ? "a size, or 0" : "a size above 0";
@@ -163,11 +163,12 @@ static void format_short(double value, const char *const names[5], double step, 
              value, names[unit]);
 }
 
-struct cli_buffer cli_exact(uint64_t bytes)
+struct remat_unit_text remat_exact_text(uint64_t bytes)
 {
     static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    struct cli_buffer out;
-    char grouped[CLI_TEXT_BYTES / 2], rounded[CLI_TEXT_BYTES / 3], buffer[CLI_TEXT_BYTES];
+    struct remat_unit_text out;
+    char grouped[REMAT_UNIT_TEXT_BYTES / 2], rounded[REMAT_UNIT_TEXT_BYTES / 3],
+        buffer[REMAT_UNIT_TEXT_BYTES];
     group_digits(bytes, buffer);
     snprintf(grouped, sizeof grouped, "%.31s", buffer);
     format_short((double)bytes, names, 1024, rounded, sizeof rounded);
@@ -178,22 +179,22 @@ struct cli_buffer cli_exact(uint64_t bytes)
     return out;
 }
 
-struct cli_buffer cli_count(uint64_t number)
+struct remat_unit_text remat_count_text(uint64_t number)
 {
-    struct cli_buffer out;
+    struct remat_unit_text out;
     group_digits(number, out.text);
     return out;
 }
 
-struct cli_buffer cli_short(uint64_t bytes)
+struct remat_unit_text remat_short_text(uint64_t bytes)
 {
     static const char *const names[] = {"B", "kB", "MB", "GB", "TB"};
-    struct cli_buffer out;
+    struct remat_unit_text out;
     format_short((double)bytes, names, 1000, out.text, sizeof out.text);
     return out;
 }
 
-struct cli_buffer cli_enough(uint64_t bytes)
+struct remat_unit_text remat_enough_text(uint64_t bytes)
 {
     uint64_t unit = 1;
     while (bytes / unit >= 1000)
@@ -201,7 +202,7 @@ struct cli_buffer cli_enough(uint64_t bytes)
     uint64_t digit = unit == 1 || bytes / unit >= 100 ? unit
                      : bytes / unit >= 10             ? unit / 10
                                                       : unit / 100;
-    return cli_short((bytes + digit - 1) / digit * digit);
+    return remat_short_text((bytes + digit - 1) / digit * digit);
 }
 
 /* "2.20 GB" -> "2.2 GB", "40.0 MB" -> "40 MB" */
@@ -216,24 +217,24 @@ static void drop_zeros(char *text)
     memmove(end, unit, strlen(unit) + 1);
 }
 
-struct cli_buffer cli_brief(uint64_t bytes)
+struct remat_unit_text remat_brief_text(uint64_t bytes)
 {
-    struct cli_buffer out = cli_short(bytes);
+    struct remat_unit_text out = remat_short_text(bytes);
     drop_zeros(out.text);
     return out;
 }
 
-struct cli_buffer cli_time(uint64_t ns)
+struct remat_unit_text remat_time_text(uint64_t ns)
 {
     static const char *const names[] = {"ns", "us", "ms", "s", "ks"};
-    struct cli_buffer out;
+    struct remat_unit_text out;
     format_short((double)ns, names, 1000, out.text, sizeof out.text);
     if (ns >= UINT64_C(1000000000000))
         snprintf(out.text, sizeof out.text, "%" PRIu64 " s", ns / 1000000000);
     return out;
 }
 
-double cli_percent_longer(uint64_t ns, uint64_t than_ns, int digits)
+double remat_percent_longer(uint64_t ns, uint64_t than_ns, int digits)
 {
     assert(digits >= 0);
     double percent = than_ns ? 100 * ((double)ns / (double)than_ns - 1) : 0, half = 0.5;
@@ -242,11 +243,11 @@ double cli_percent_longer(uint64_t ns, uint64_t than_ns, int digits)
     return percent > -half && percent < half ? 0 : percent;
 }
 
-struct cli_throughput cli_throughput(uint64_t tokens, uint32_t ranks, uint64_t model_ns,
-                                     uint64_t step_ns)
+struct remat_throughput remat_throughput_of(uint64_t tokens, uint32_t ranks, uint64_t model_ns,
+                                            uint64_t step_ns)
 {
     assert(ranks > 0);
-    struct cli_throughput out = {0};
+    struct remat_throughput out = {0};
     if (step_ns == 0)
         return out;
     out.tokens_per_s = (double)tokens * 1e9 / (double)step_ns;
@@ -255,10 +256,10 @@ struct cli_throughput cli_throughput(uint64_t tokens, uint32_t ranks, uint64_t m
     return out;
 }
 
-struct cli_buffer cli_rate(double rate)
+struct remat_unit_text remat_rate_text(double rate)
 {
-    struct cli_buffer out;
-    char digits[CLI_TEXT_BYTES / 2];
+    struct remat_unit_text out;
+    char digits[REMAT_UNIT_TEXT_BYTES / 2];
     int count = snprintf(digits, sizeof digits, "%.*f", rate < 100 ? 2 : 0, rate);
     const char *point = strchr(digits, '.');
     int whole = point ? (int)(point - digits) : count, length = 0;
@@ -271,17 +272,17 @@ struct cli_buffer cli_rate(double rate)
     return out;
 }
 
-struct cli_buffer cli_throughput_text(const struct cli_throughput *throughput, uint32_t ranks,
-                                      const char *rank)
+struct remat_unit_text remat_throughput_text(const struct remat_throughput *throughput,
+                                             uint32_t ranks, const char *rank)
 {
-    struct cli_buffer out = {""};
+    struct remat_unit_text out = {""};
     size_t length = 0;
     if (throughput->tokens_per_s > 0)
         length += (size_t)snprintf(out.text, sizeof out.text, "%s tokens/s",
-                                   cli_rate(throughput->tokens_per_s).text);
+                                   remat_rate_text(throughput->tokens_per_s).text);
     if (length && ranks > 1)
         length += (size_t)snprintf(out.text + length, sizeof out.text - length, ", %s a %s",
-                                   cli_rate(throughput->rank_tokens_per_s).text, rank);
+                                   remat_rate_text(throughput->rank_tokens_per_s).text, rank);
     if (throughput->mfu > 0 && length < sizeof out.text)
         snprintf(out.text + length, sizeof out.text - length, "%sMFU %.1f %%", length ? "; " : "",
                  100 * throughput->mfu);

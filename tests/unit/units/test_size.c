@@ -60,7 +60,7 @@ static void test_longer(void)
     for (size_t i = 0; i < sizeof longer / sizeof *longer; i++) {
         char text[32];
         snprintf(text, sizeof text, "%+.*f", longer[i].digits,
-                 cli_percent_longer(longer[i].ns, longer[i].than_ns, longer[i].digits));
+                 remat_percent_longer(longer[i].ns, longer[i].than_ns, longer[i].digits));
         CHECK(strcmp(text, longer[i].text) == 0, "case %zu: %s", i, text);
     }
 }
@@ -71,7 +71,7 @@ int main(void)
     test_longer();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t bytes = 0;
-        remat_status st = cli_size_parse(ctx, "--budget", cases[i].text, 1000, false, &bytes);
+        remat_status st = remat_size_parse(ctx, "--budget", cases[i].text, 1000, false, &bytes);
         const char *message = remat_context_message(ctx);
         if (cases[i].bytes)
             CHECK(st == REMAT_OK && bytes == cases[i].bytes, "%s: %llu %s", cases[i].text,
@@ -82,16 +82,19 @@ int main(void)
                   "%s: '%s'", cases[i].text, message);
     }
     uint64_t bytes;
-    CHECK_STATUS(ctx, cli_size_parse(ctx, "--budget", "50%", 0, false, &bytes), REMAT_ERROR_USAGE,
+    CHECK_STATUS(ctx, remat_size_parse(ctx, "--budget", "50%", 0, false, &bytes), REMAT_ERROR_USAGE,
                  "", "no capacity");
-    CHECK(cli_size_parse(ctx, "--reserve", "0", 0, true, &bytes) == REMAT_OK && bytes == 0, "zero");
-    CHECK_STATUS(ctx, cli_size_parse(ctx, "--reserve", "-1", 0, true, &bytes), REMAT_ERROR_USAGE,
+    CHECK(remat_size_parse(ctx, "--reserve", "0", 0, true, &bytes) == REMAT_OK && bytes == 0,
+          "zero");
+    CHECK_STATUS(ctx, remat_size_parse(ctx, "--reserve", "-1", 0, true, &bytes), REMAT_ERROR_USAGE,
                  "accepted: a size, or 0");
-    CHECK(strcmp(cli_exact(2200000000).text, "2,200,000,000 B (2.05 GiB)") == 0, "exact");
-    CHECK(strcmp(cli_exact(999).text, "999 B") == 0, "small");
-    CHECK(strcmp(cli_brief(2200000000).text, "2.2 GB") == 0, "%s", cli_brief(2200000000).text);
-    CHECK(strcmp(cli_brief(80000000000).text, "80 GB") == 0, "%s", cli_brief(80000000000).text);
-    CHECK(strcmp(cli_short(2200000000).text, "2.20 GB") == 0, "short");
+    CHECK(strcmp(remat_exact_text(2200000000).text, "2,200,000,000 B (2.05 GiB)") == 0, "exact");
+    CHECK(strcmp(remat_exact_text(999).text, "999 B") == 0, "small");
+    CHECK(strcmp(remat_brief_text(2200000000).text, "2.2 GB") == 0, "%s",
+          remat_brief_text(2200000000).text);
+    CHECK(strcmp(remat_brief_text(80000000000).text, "80 GB") == 0, "%s",
+          remat_brief_text(80000000000).text);
+    CHECK(strcmp(remat_short_text(2200000000).text, "2.20 GB") == 0, "short");
     static const struct {
         uint64_t bytes;
         const char *text;
@@ -107,12 +110,14 @@ int main(void)
                   {138000001, "139 MB"},
                   {74500000001, "74.6 GB"}};
     for (size_t i = 0; i < sizeof enough / sizeof *enough; i++) {
-        struct cli_buffer found = cli_enough(enough[i].bytes);
+        struct remat_unit_text found = remat_enough_text(enough[i].bytes);
         CHECK(strcmp(found.text, enough[i].text) == 0, "%s, not %s", found.text, enough[i].text);
     }
-    CHECK(strcmp(cli_exact(UINT64_MAX).text, "18,446,744,073,709,551,615 B (16777216 TiB)") == 0,
-          "%s", cli_exact(UINT64_MAX).text);
-    CHECK(strcmp(cli_time(12345678).text, "12.3 ms") == 0, "%s", cli_time(12345678).text);
+    CHECK(strcmp(remat_exact_text(UINT64_MAX).text,
+                 "18,446,744,073,709,551,615 B (16777216 TiB)") == 0,
+          "%s", remat_exact_text(UINT64_MAX).text);
+    CHECK(strcmp(remat_time_text(12345678).text, "12.3 ms") == 0, "%s",
+          remat_time_text(12345678).text);
     remat_context_destroy(&ctx);
     return check_exit();
 }

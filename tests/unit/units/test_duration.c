@@ -55,7 +55,7 @@ int main(void)
         double seconds = 0;
         char said[96];
         MUST(ctx);
-        remat_status st = cli_duration_parse(ctx, "--limit", cases[i].text, &seconds);
+        remat_status st = remat_duration_parse(ctx, "--limit", cases[i].text, &seconds);
         snprintf(said, sizeof said, "--limit '%s' is not a time (accepted: 1ms to 1000000s, ",
                  cases[i].text);
         if (cases[i].seconds > 0)

@@ -18,8 +18,9 @@ static bool is_text_form(const char *data)
     return strncmp(data, "graph", 5) == 0 && (data[5] == ' ' || data[5] == '\t');
 }
 
-remat_status graph_file_parse(remat_context *ctx, const char *name, const char *data, size_t bytes,
-                              struct remat_arena *arena, struct remat_graph **out)
+remat_status remat_graph_file_parse(remat_context *ctx, const char *name, const char *data,
+                                    size_t bytes, struct remat_arena *arena,
+                                    struct remat_graph **out)
 {
     return is_text_form(data) ? remat_graph_parse(ctx, name, data, bytes, arena, out)
                               : remat_graph_read(ctx, name, data, bytes, arena, out);
@@ -65,8 +66,8 @@ fail:
     return st;
 }
 
-remat_status graph_file_set_symbols(remat_context *ctx, const char *name, const char *bindings,
-                                    struct remat_graph *graph)
+remat_status remat_graph_set_symbols(remat_context *ctx, const char *name, const char *bindings,
+                                     struct remat_graph *graph)
 {
     remat_status st = REMAT_OK;
     uint32_t set = 0;
@@ -78,8 +79,8 @@ remat_status graph_file_set_symbols(remat_context *ctx, const char *name, const 
     return prefix(ctx, name, st);
 }
 
-remat_status graph_file_bind(remat_context *ctx, const char *name, struct remat_arena *arena,
-                             const struct remat_graph *graph, struct remat_graph **out)
+remat_status remat_graph_file_bind(remat_context *ctx, const char *name, struct remat_arena *arena,
+                                   const struct remat_graph *graph, struct remat_graph **out)
 {
     return prefix(ctx, name, remat_graph_bind(ctx, arena, graph, out));
 }
