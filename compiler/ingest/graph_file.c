@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph_file.h"
 
+#include "file.h"
 #include "graph_text.h"
 #include "ingest.h"
 #include "ops.h"
@@ -24,6 +25,18 @@ remat_status remat_graph_file_parse(remat_context *ctx, const char *name, const 
 {
     return is_text_form(data) ? remat_graph_parse(ctx, name, data, bytes, arena, out)
                               : remat_graph_read(ctx, name, data, bytes, arena, out);
+}
+
+remat_status remat_graph_file_read(remat_context *ctx, const char *path, struct remat_arena *arena,
+                                   struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    char *data;
+    size_t bytes;
+    REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
+    REMAT_TRY(remat_graph_file_parse(ctx, path, data, bytes, arena, out));
+fail:
+    return st;
 }
 
 /* --- symbols --- */

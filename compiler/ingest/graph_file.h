@@ -10,6 +10,10 @@ remat_status remat_graph_file_parse(remat_context *ctx, const char *name, const 
                                     size_t bytes, struct remat_arena *arena,
                                     struct remat_graph **out);
 
+/* The file of that path. */
+remat_status remat_graph_file_read(remat_context *ctx, const char *path, struct remat_arena *arena,
+                                   struct remat_graph **out);
+
 /* Gives the graph's symbols the values of `bindings` ("batch=8,seq=1024", may be empty), on top of
  * their own. REMAT_ERROR_USAGE: one that is malformed, given twice, unknown or out of range. */
 remat_status remat_graph_set_symbols(remat_context *ctx, const char *name, const char *bindings,

@@ -131,7 +131,8 @@ static remat_status make(remat_context *ctx, struct remat_arena *arena,
         fprintf(stderr, "%-20s %s elapsed, %" PRIu32 " compiled, %" PRIu32 " from the cache\n",
                 "cubins", remat_time_text(now_ns() - begin).text, counts.compiled, counts.cached);
     if (counts.cut_short)
-        REMAT_TRY(notes_add(arena, program, "no cubins: interrupted while they were compiled"));
+        REMAT_TRY(
+            remat_notes_add(arena, program, "no cubins: interrupted while they were compiled"));
     if (counts.unwritten)
         remat_log(ctx, REMAT_SEVERITY_WARNING, "%s; cubins are not kept", counts.unwritten);
 fail:
@@ -145,12 +146,13 @@ static remat_status note_text(struct remat_arena *arena,
 {
     const char *arch = target->cuda_arch;
     if (strtol(arch + 3, NULL, 10) < REMAT_LEAST_ARCH)
-        return notes_add(arena, program, "no cubins: %s is %s, and kernels need sm_%d",
-                         target->name, arch, REMAT_LEAST_ARCH);
-    return notes_add(arena, program,
-                     "no cubins: kernels are compiled at the first run, and kept; --arch %s makes "
-                     "them now",
-                     arch);
+        return remat_notes_add(arena, program, "no cubins: %s is %s, and kernels need sm_%d",
+                               target->name, arch, REMAT_LEAST_ARCH);
+    return remat_notes_add(
+        arena, program,
+        "no cubins: kernels are compiled at the first run, and kept; --arch %s makes "
+        "them now",
+        arch);
 }
 
 remat_status cubins_add(remat_context *ctx, struct remat_arena *arena,
@@ -164,8 +166,9 @@ remat_status cubins_add(remat_context *ctx, struct remat_arena *arena,
     if (program->cuda.kernel_count == 0)
         return REMAT_OK;
     if (program->plan_only && *program->plan_only)
-        return cubins_asked(args) ? notes_add(arena, program, "no cubins: the plan does not run")
-                                  : REMAT_OK;
+        return cubins_asked(args)
+                   ? remat_notes_add(arena, program, "no cubins: the plan does not run")
+                   : REMAT_OK;
     if (!cubins_asked(args))
         return target->cuda_arch && !cli_has(args, OPTION_arch) ? note_text(arena, target, program)
                                                                 : REMAT_OK;

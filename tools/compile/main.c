@@ -1,30 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remat-compile: a training graph and a memory budget, or a policy, into a plan. */
 #include "adapters.h"
-#include "advice.h"
 #include "advice_options.h"
+#include "asked_settings.h"
+#include "asking.h"
 #include "cubins_option.h"
 #include "curve_file.h"
-#include "division.h"
 #include "emit_cuda.h"
 #include "explain.h"
 #include "files.h"
 #include "graph_file.h"
 #include "interrupt.h"
-#include "model.h"
-#include "notes.h"
 #include "observe.h"
 #include "options.h"
 #include "plan_lines.h"
+#include "planned.h"
 #include "profile.h"
 #include "program.h"
+#include "progress.h"
 #include "refusal_text.h"
 #include "report.h"
-#include "settings.h"
-#include "size.h"
 #include "tool.h"
 
-#include <inttypes.h>
 #include <malloc.h>
 #include <stdlib.h>
 
@@ -93,43 +90,6 @@ static void print_report(const struct cli_arguments *args, const struct report *
         report_print_json(report);
 }
 
-static bool has_pins(const struct remat_graph *graph, const struct remat_policy_settings *settings)
-{
-    bool pins = settings->save_count || settings->recompute_count;
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        pins |= graph->values[v].pin != REMAT_PIN_NONE;
-    return pins;
-}
-
-/* The policy of a program: that of the settings, or the manual policy of its name. NULL without
- * pins, when the layers of the program are those of the policy. */
-static remat_status find_chosen(remat_context *ctx, struct remat_arena *arena,
-                                const struct remat_graph *input,
-                                const struct remat_compile_settings *all,
-                                const struct remat_program *program,
-                                const struct remat_policy **out)
-{
-    remat_status st = REMAT_OK;
-    struct remat_policies policies = {0};
-    const struct remat_policy_settings *settings = &all->search.policy;
-    const struct remat_graph graph = remat_graph_on_mesh(input, &all->mesh);
-    *out = NULL;
-    if (!has_pins(input, settings))
-        return REMAT_OK;
-    if (remat_policy_given(settings)) {
-        struct remat_policy policy;
-        REMAT_TRY(remat_policy_resolve(ctx, arena, &graph, settings, &policy));
-        REMAT_PUSH(arena, &policies, policy);
-    } else {
-        remat_manual_policies(arena, &graph, &policies);
-    }
-    for (uint32_t i = 0; i < policies.count && !*out; i++)
-        if (strcmp(policies.items[i].name, program->policy) == 0)
-            *out = &policies.items[i];
-fail:
-    return st;
-}
-
 static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
                             const struct cli_arguments *args, const struct report *report)
 {
@@ -188,22 +148,18 @@ static remat_status check_curve(remat_context *ctx, const struct cli_arguments *
     return curve_file_check(ctx, path);
 }
 
-/* A plan, unless only a curve was asked for. */
-static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
-                              const struct cli_arguments *args, const struct remat_graph *graph,
-                              const struct remat_compile_settings *settings, struct report *report)
+/* Lines about the plan that a report has. */
+static remat_status describe_plan(struct remat_arena *arena, const struct cli_arguments *args,
+                                  const struct remat_planned *planned, struct report *report)
 {
     remat_status st = REMAT_OK;
-    struct remat_program *program;
     uint8_t *extents;
+    struct remat_program *program = planned->program;
     struct remat_text manuals = {.arena = arena}, certificate = {.arena = arena};
     struct remat_text costs = {.arena = arena};
-    if (cli_has(args, OPTION_curve) && !settings->search.has_budget)
-        return REMAT_OK;
-    REMAT_TRY(remat_compile(ctx, arena, graph, settings, &program));
-    REMAT_TRY(find_chosen(ctx, arena, graph, settings, program, &report->chosen));
     report->program = program;
-    REMAT_TRY(static_parts_measure(arena, program, &report->parts));
+    report->chosen = planned->chosen;
+    REMAT_TRY(remat_static_parts_measure(arena, program, &report->parts));
     REMAT_TRY_NEW(arena, extents, program->layer_count);
     remat_program_layer_extents(program, extents);
     report->layer_extents = extents;
@@ -212,14 +168,12 @@ static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
     certificate_print(program, &certificate);
     report->certificate = certificate.items ? certificate.items : "";
     costs_print(program, &costs);
-    if (!settings->device.profile)
-        report->profile_beside =
-            remat_profile_beside(arena, cli_text(args, OPTION_target, "cpu"), &settings->device);
-    else
-        REMAT_TRY(unnamed_note(arena, program));
+    if (!planned->settings.device.profile)
+        report->profile_beside = remat_profile_beside(arena, cli_text(args, OPTION_target, "cpu"),
+                                                      &planned->settings.device);
     if (report->profile_beside) {
         remat_text_append(&costs, "; a measured profile: --profile ");
-        shell_word_append(&costs, report->profile_beside);
+        remat_shell_word_append(&costs, report->profile_beside);
     }
     report->costs = costs.items ? costs.items : "";
 fail:
@@ -228,13 +182,13 @@ fail:
 
 /* The curve, with the plan on it if there is one, and with settings of other systems, none of which
  * has pins; passes are observed once. */
-static remat_status make_curve(remat_context *ctx, struct remat_arena *arena,
-                               const struct cli_arguments *args, const struct remat_graph *graph,
-                               const struct remat_compile_settings *settings, struct report *report)
+static remat_status make_curve(const struct remat_request *r, const struct cli_arguments *args,
+                               const struct remat_planned *planned, struct report *report)
 {
     remat_status st = REMAT_OK;
-    struct remat_compile_settings unobserved = *settings;
+    struct remat_compile_settings unobserved = planned->settings;
     struct remat_front *front;
+    struct remat_graph *symbols;
     struct remat_policies policies = {0};
     if (!cli_has(args, OPTION_curve))
         return REMAT_OK;
@@ -243,176 +197,31 @@ static remat_status make_curve(remat_context *ctx, struct remat_arena *arena,
         unobserved.pass_time = NULL;
         unobserved.is_late = NULL;
     }
-    REMAT_TRY_NEW(arena, front, 1);
-    if (!has_pins(graph, &settings->search.policy))
-        REMAT_TRY(curve_picture_policies(ctx, arena, graph, &policies));
+    REMAT_TRY_NEW(r->arena, front, 1);
+    if (!remat_has_pins(planned->graph, &unobserved.search.policy))
+        REMAT_TRY(curve_picture_policies(r->ctx, r->arena, planned->graph, &policies));
     front->plan = report->program;
     front->policies = policies.items;
     front->policy_count = (uint32_t)policies.count;
-    REMAT_TRY(remat_compile_front(ctx, arena, graph, &unobserved, front));
-    REMAT_TRY(curve_picture_mark(arena, front, &report->picture));
+    REMAT_TRY(remat_compile_front(r->ctx, r->arena, planned->graph, &unobserved, front));
+    REMAT_TRY(curve_picture_mark(r->arena, front, &report->picture));
     report->front = front;
     report->curve_path = cli_text(args, OPTION_curve, NULL);
+    symbols = remat_graph_copy(r->arena, r->graph, 1);
+    REMAT_TRY(remat_graph_set_symbols(r->ctx, args->operands[0], planned->bindings, symbols));
+    REMAT_TRY(curve_picture_name(r->arena, symbols, &planned->settings, &report->picture));
 fail:
-    return st;
-}
-
-static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
-                                const struct cli_arguments *args, struct remat_graph *parsed,
-                                struct remat_compile_settings *settings, struct progress *progress,
-                                struct report *report)
-{
-    remat_status st = REMAT_OK;
-    struct remat_graph *graph;
-    struct sizes *sizes;
-    const struct divisions *divisions = report->divisions;
-    const char *bindings;
-    bool cut_short;
-    REMAT_TRY_NEW(arena, sizes, 1);
-    REMAT_TRY(
-        model_choose_bindings(ctx, arena, args, parsed, settings, progress, sizes, &bindings));
-    REMAT_TRY(settings_record(arena, args, bindings, settings));
-    REMAT_TRY(model_bind(ctx, arena, args->operands[0], parsed, bindings, settings, &graph));
-    struct remat_compile_settings in_full = *settings;
-    cut_short = sizes->cut_short || (divisions && divisions->cut_short);
-    if (sizes->symbol || divisions)
-        in_full.is_late = NULL; /* there was such a plan */
-    if (cut_short)
-        in_full.search.is_over = NULL;
-    REMAT_TRY(make_plan(ctx, arena, args, graph, &in_full, report));
-    if (report->program)
-        REMAT_TRY(positions_note(arena, report->program));
-    if (settings->device.cuda_arch && report->program)
-        REMAT_TRY(unaligned_note(arena, report->program));
-    if (settings->device.rocm_arch && report->program)
-        REMAT_TRY(notes_add(arena, report->program,
-                            "remat makes no code for %s (%s): this plan shows memory and time, and "
-                            "cannot run there",
-                            settings->device.name, settings->device.rocm_arch));
-    if (cut_short)
-        REMAT_TRY(notes_add(
-            arena, report->program,
-            "the search for %s was cut short: what was found by then depends on the machine",
-            divisions ? "a division" : sizes->symbol));
-    REMAT_TRY(make_curve(ctx, arena, args, graph, settings, report));
-    if (report->front) {
-        REMAT_TRY(remat_graph_set_symbols(ctx, args->operands[0], bindings, parsed));
-        REMAT_TRY(curve_picture_name(arena, parsed, settings, &report->picture));
-    }
-    report->sizes = sizes->symbol ? sizes : NULL;
-fail:
-    return st;
-}
-
-/* With gradients in smaller pieces, the largest that fit. A refusal is that of the smallest, so
- * these are tried first. */
-static remat_status make_report_in_pieces(remat_context *ctx, struct remat_arena *arena,
-                                          const struct cli_arguments *args,
-                                          struct remat_graph *parsed,
-                                          struct remat_compile_settings *settings,
-                                          struct progress *progress, struct report *report)
-{
-    remat_status st = REMAT_OK;
-    struct report smallest;
-    uint64_t bytes = REMAT_EXCHANGE_BYTES / 4;
-    settings->passes.exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
-    settings->search.briefly = false;
-    REMAT_TRY(make_report(ctx, arena, args, parsed, settings, progress, report));
-    smallest = *report;
-    settings->search.briefly = true;
-    for (st = REMAT_ERROR_INFEASIBLE;
-         st == REMAT_ERROR_INFEASIBLE && bytes > SETTINGS_SMALLEST_PIECE_BYTES; bytes /= 4) {
-        settings->passes.exchange_bytes = bytes;
-        st = make_report(ctx, arena, args, parsed, settings, progress, report);
-    }
-    bool in_time = st != REMAT_ERROR_CUT_SHORT;
-    if (st == REMAT_ERROR_INFEASIBLE || !in_time) {
-        st = REMAT_OK;
-        settings->passes.exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
-        *report = smallest;
-    }
-    REMAT_TRY(st);
-    if (report->program)
-        REMAT_TRY(notes_add(arena, report->program,
-                            "gradients are exchanged in pieces of %s: in larger ones nothing %s",
-                            remat_short_text(settings->passes.exchange_bytes).text,
-                            in_time ? "fits" : "was found in time"));
-fail:
-    return st;
-}
-
-/* A step of `parsed` as `settings` divide it. */
-static remat_status make_divided_report(remat_context *ctx, struct remat_arena *arena,
-                                        const struct cli_arguments *args,
-                                        struct remat_graph *parsed,
-                                        struct remat_compile_settings *settings,
-                                        struct progress *progress, struct report *report)
-{
-    settings->search.briefly = settings_may_cut_gradients(args, parsed, settings);
-    remat_status st = make_report(ctx, arena, args, parsed, settings, progress, report);
-    if (st == REMAT_ERROR_INFEASIBLE && settings->search.briefly)
-        st = make_report_in_pieces(ctx, arena, args, parsed, settings, progress, report);
     return st;
 }
 
 /* --- advice --- */
 
-struct adviser {
-    remat_context *ctx;
-    const struct cli_arguments *args;
-    struct progress *progress;
-};
-
-struct smallest {
-    struct remat_arena *arena;
-    struct advice_facts *facts;
-    remat_status st;
-};
-
-static void keep_smallest(void *user, const struct remat_refusal *refusal)
-{
-    struct smallest *kept = user;
-    if (!refusal->smallest)
-        return;
-    kept->st = advice_measure(kept->arena, refusal->smallest, kept->facts);
-    kept->facts->needed_bytes = refusal->smallest_bytes;
-    kept->facts->step_ns = 0;
-}
-
-static remat_status plan_advised(void *user, struct remat_graph *graph,
-                                 struct remat_compile_settings *settings, struct advice_facts *out)
-{
-    const struct adviser *a = user;
-    struct remat_arena *scratch = remat_scratch_open(a->ctx);
-    struct report report = {0};
-    struct smallest smallest = {scratch, out, REMAT_OK};
-    settings->after_pass = NULL;
-    settings->pass_time = NULL;
-    settings->search.bounded = NULL;
-    settings->search.tried = NULL;
-    settings->search.refused = keep_smallest;
-    settings->search.refused_user = &smallest;
-    settings->without_cuda = true;
-    remat_status st =
-        make_divided_report(a->ctx, scratch, a->args, graph, settings, a->progress, &report);
-    if (st == REMAT_OK)
-        st = advice_measure(scratch, report.program, out);
-    if (st == REMAT_ERROR_INFEASIBLE && smallest.st != REMAT_OK)
-        st = smallest.st;
-    if (cli_interrupted() || st == REMAT_ERROR_CUT_SHORT || st == REMAT_ERROR_USAGE ||
-        st == REMAT_ERROR_INVALID)
-        st = REMAT_ERROR_INFEASIBLE; /* nothing is known of it, or it cannot be */
-    remat_scratch_close(scratch);
-    return st;
-}
-
 static remat_status adapt(void *user, struct remat_arena *arena, const struct remat_graph *graph,
                           const struct remat_graph **out, const char **why)
 {
-    const struct adviser *a = user;
-    return adapters_make(a->ctx, arena, a->args->operands[0], graph,
-                         cli_text(a->args, OPTION_bind, ""), strtoll(ADVICE_LORA, NULL, 10), out,
-                         why);
+    const struct cli_arguments *args = user;
+    return adapters_make(arena->ctx, arena, args->operands[0], graph,
+                         cli_text(args, OPTION_bind, ""), strtoll(ADVICE_LORA, NULL, 10), out, why);
 }
 
 /* Only of a plan that is asked for alone, and is given all the time it takes. */
@@ -422,66 +231,55 @@ static bool is_advised(const struct cli_arguments *args)
            !strstr(cli_text(args, OPTION_bind, ""), "=auto") && !cli_interrupted();
 }
 
-static remat_status make_advice(remat_context *ctx, struct remat_arena *arena,
-                                const struct cli_arguments *args,
-                                const struct remat_compile_settings *settings,
-                                struct progress *progress, const struct advice_facts *facts,
-                                struct advices *out)
+static remat_status make_advice(const struct remat_request *r, const struct cli_arguments *args,
+                                const struct remat_planned *planned,
+                                const struct remat_advice_facts *facts, struct remat_advices *out)
 {
-    remat_status st = REMAT_OK;
-    struct remat_graph *parsed;
-    struct adviser adviser = {ctx, args, progress};
-    const struct advice_planner planner = {plan_advised, adapt, &adviser};
-    if (!is_advised(args))
-        return REMAT_OK;
-    REMAT_TRY(model_read(ctx, arena, args->operands[0], &parsed));
-    REMAT_TRY(advise(ctx, arena, parsed, settings, facts, &planner, out));
-fail:
-    return st;
+    return is_advised(args)
+               ? remat_planned_advise(r, &planned->asked, facts, adapt, (void *)args, out)
+               : REMAT_OK;
 }
 
-static remat_status advise_planned(remat_context *ctx, struct remat_arena *arena,
-                                   const struct cli_arguments *args,
-                                   const struct remat_compile_settings *settings,
-                                   struct progress *progress, struct report *report)
+static remat_status advise_planned(const struct remat_request *r, const struct cli_arguments *args,
+                                   const struct remat_planned *planned, struct report *report)
 {
     remat_status st = REMAT_OK;
-    struct advice_facts facts;
-    REMAT_TRY(advice_measure(arena, report->program, &facts));
-    st = make_advice(ctx, arena, args, settings, progress, &facts, &report->advices);
+    struct remat_advice_facts facts;
+    REMAT_TRY(remat_advice_measure(r->arena, report->program, &facts));
+    st = make_advice(r, args, planned, &facts, &report->advices);
 fail:
     return st;
 }
 
 /* After REMAT_ERROR_INFEASIBLE, which stays with its message. */
-static remat_status advise_refused(remat_context *ctx, struct remat_arena *arena,
-                                   const struct cli_arguments *args,
-                                   const struct remat_compile_settings *settings,
-                                   struct progress *progress, struct refusal_kept *refusal)
+static remat_status advise_refused(const struct remat_request *r, const struct cli_arguments *args,
+                                   const struct remat_planned *planned,
+                                   struct refusal_kept *refusal)
 {
-    const char *message = remat_arena_format(arena, "%s", remat_context_message(ctx));
+    const char *message = remat_arena_format(r->arena, "%s", remat_context_message(r->ctx));
     if (!message)
         return REMAT_ERROR_MEMORY;
     remat_status st = REMAT_OK;
     if (refusal->refusal.smallest_bytes)
-        st = make_advice(ctx, arena, args, settings, progress, &refusal->facts, &refusal->advices);
-    return st == REMAT_OK ? remat_error(ctx, REMAT_ERROR_INFEASIBLE, "%s", message) : st;
+        st = make_advice(r, args, planned, &refusal->facts, &refusal->advices);
+    return st == REMAT_OK ? remat_error(r->ctx, REMAT_ERROR_INFEASIBLE, "%s", message) : st;
 }
 
-static remat_status make_fitting_report(remat_context *ctx, struct remat_arena *arena,
-                                        const struct cli_arguments *args,
-                                        struct remat_compile_settings *settings,
-                                        struct progress *progress, struct report *report,
-                                        struct cli_arguments *chosen)
+/* A plan, unless only a curve was asked for, and that. */
+static remat_status make_report(const struct remat_request *r, const struct cli_arguments *args,
+                                struct remat_planned *planned, struct report *report)
 {
     remat_status st = REMAT_OK;
-    struct remat_graph *parsed;
-    struct divisions *divisions;
-    REMAT_TRY_NEW(arena, divisions, 1);
-    REMAT_TRY(model_read(ctx, arena, args->operands[0], &parsed));
-    REMAT_TRY(divisions_choose(ctx, arena, args, parsed, settings, progress, divisions, chosen));
-    report->divisions = divisions->count ? divisions : NULL;
-    st = make_divided_report(ctx, arena, chosen, parsed, settings, progress, report);
+    bool without_plan = cli_has(args, OPTION_curve) && !r->settings.search.has_budget;
+    st = remat_plan_asked(r, without_plan, planned);
+    report->divisions = planned->divisions;
+    report->sizes = planned->sizes;
+    if (report->divisions && report->divisions->reasons)
+        cli_explain(report->divisions->reasons);
+    REMAT_TRY(st);
+    if (planned->program)
+        REMAT_TRY(describe_plan(r->arena, args, planned, report));
+    REMAT_TRY(make_curve(r, args, planned, report));
 fail:
     return st;
 }
@@ -490,25 +288,38 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
                             const struct cli_arguments *args)
 {
     remat_status st = REMAT_OK;
-    struct remat_compile_settings settings, asked;
+    struct remat_asked asked;
+    struct remat_request r = {.ctx = ctx, .arena = arena, .asked = &asked};
+    struct remat_planned planned;
     struct report report = {.explanation = {.arena = arena}};
     struct observer observer;
     struct progress progress;
     struct refusal_kept refusal;
-    struct cli_arguments chosen = *args;
+    struct remat_graph *graph;
     REMAT_TRY(claim_plan(arena, args, &report.path));
-    REMAT_TRY(settings_read(ctx, arena, args, &settings));
-    REMAT_TRY(check_curve(ctx, args, &settings));
+    REMAT_TRY(asking(arena, args, &asked));
+    REMAT_TRY(remat_settings_read(ctx, arena, &asked, &r.settings));
+    REMAT_TRY(cubins_check(ctx, args));
+    if (cli_has(args, OPTION_emit_cuda))
+        REMAT_TRY(emit_cuda_check(ctx, cli_text(args, OPTION_emit_cuda, "")));
+    r.settings.needs_cuda = cubins_asked(args) || cli_has(args, OPTION_emit_cuda);
+    REMAT_TRY(check_curve(ctx, args, &r.settings));
     REMAT_TRY(explain_check(ctx, args));
-    REMAT_TRY(observe(ctx, arena, args, &settings, &observer));
-    REMAT_TRY(progress_start(ctx, args, &settings, &progress));
-    refusal_watch(arena, args, &settings, &refusal);
-    asked = settings; /* pieces and divisions change them */
-    st = make_fitting_report(ctx, arena, args, &settings, &progress, &report, &chosen);
+    REMAT_TRY(observe(ctx, arena, args, &r.settings, &observer));
+    REMAT_TRY(progress_start(ctx, args, &asked, &r.settings, &progress));
+    if (r.settings.search.is_over) {
+        r.is_over = progress_is_over;
+        r.look = progress_look;
+        r.user = &progress;
+    }
+    refusal_watch(arena, args, &r.settings, &refusal);
+    REMAT_TRY(remat_graph_file_read(ctx, args->operands[0], arena, &graph));
+    r.graph = graph;
+    st = make_report(&r, args, &planned, &report);
     if (st == REMAT_ERROR_INVALID)
         st = name_file(ctx, args->operands[0]);
-    if (st == REMAT_ERROR_INFEASIBLE && !division_asked(args))
-        st = advise_refused(ctx, arena, &chosen, &asked, &progress, &refusal);
+    if (st == REMAT_ERROR_INFEASIBLE && !remat_division_asked(&asked))
+        st = advise_refused(&r, args, &planned, &refusal);
     if (st == REMAT_ERROR_INFEASIBLE || (st == REMAT_ERROR_CUT_SHORT && refusal.proven_bytes))
         st = refusal_print(ctx, &refusal,
                            cli_choice(args, OPTION_format, 0) != 0 && !is_printed(args));
@@ -517,10 +328,10 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(st);
     if (report.program && cli_has(args, OPTION_explain))
         REMAT_TRY(explain(ctx, arena, args, report.program, 0, &report.explanation));
-    if (report.program && !division_asked(args))
-        REMAT_TRY(advise_planned(ctx, arena, &chosen, &asked, &progress, &report));
+    if (report.program && !remat_division_asked(&asked))
+        REMAT_TRY(advise_planned(&r, args, &planned, &report));
     if (report.program)
-        REMAT_TRY(cubins_add(ctx, arena, args, &settings.device, report.program));
+        REMAT_TRY(cubins_add(ctx, arena, args, &planned.settings.device, report.program));
     REMAT_TRY(deliver(ctx, arena, args, &report));
 fail:
     cli_release_interrupts();

@@ -30,7 +30,7 @@ static void tell_of_curve(const struct remat_search_state *s)
 }
 
 /* Of the values that have been looked at before. */
-static void tell_of_sizes(const struct sizes *s)
+static void tell_of_sizes(const struct remat_sizes *s)
 {
     fprintf(stderr, "; %" PRIu32 " of %" PRIu32 " seen", s->trial_count, s->value_count);
     if (s->best < s->trial_count)
@@ -38,58 +38,54 @@ static void tell_of_sizes(const struct sizes *s)
                 remat_time_text(s->trials[s->best].step_ns).text);
 }
 
-static void tell_of_divisions(const struct divisions *divisions)
+static void tell_of_divisions(const struct remat_divisions *divisions)
 {
-    const struct division *best = NULL;
+    const struct remat_division_trial *best = NULL;
     uint32_t seen = 0, planned = 0;
     for (uint32_t i = 0; i < divisions->count; i++) {
-        const struct division *d = &divisions->items[i];
-        seen += d->outcome != DIVISION_UNTRIED || d->bound.step_ns;
-        planned += d->outcome == DIVISION_PLANNED;
-        if (d->outcome == DIVISION_PLANNED && (!best || d->step_ns < best->step_ns))
+        const struct remat_division_trial *d = &divisions->items[i];
+        seen += d->outcome != REMAT_DIVISION_UNTRIED || d->bound.step_ns;
+        planned += d->outcome == REMAT_DIVISION_PLANNED;
+        if (d->outcome == REMAT_DIVISION_PLANNED && (!best || d->step_ns < best->step_ns))
             best = d;
     }
     fprintf(stderr, "; %" PRIu32 " of %" PRIu32 " divisions seen, %" PRIu32 " planned", seen,
             divisions->count, planned);
     if (best)
-        fprintf(stderr, ", best %s: step %s", division_options(best).text,
+        fprintf(stderr, ", best %s: step %s", remat_division_options(best).text,
                 remat_time_text(best->step_ns).text);
 }
 
 static void tell(void *user, double elapsed)
 {
     const struct progress *s = user;
-    bool one = (!s->sizes || s->chosen) && !s->divisions;
+    const struct remat_attempt *now = &s->attempt;
+    bool one = (!now->sizes || now->chosen) && !now->divisions;
     fprintf(stderr, "remat-compile: %.0f s", elapsed);
-    if (s->divisions)
-        fprintf(stderr, ", %s", division_options(s->division).text);
-    if (s->sizes)
-        fprintf(stderr, ", %s %" PRIu32, s->sizes->symbol, s->value);
+    if (now->divisions)
+        fprintf(stderr, ", %s", remat_division_options(now->division).text);
+    if (now->sizes)
+        fprintf(stderr, ", %s %" PRIu32, now->sizes->symbol, now->value);
     if (s->state.to_see_count)
         tell_of_curve(&s->state);
     else if (s->state.best_ns || one)
         tell_of_plan(&s->state);
-    if (s->divisions)
-        tell_of_divisions(s->divisions);
+    if (now->divisions)
+        tell_of_divisions(now->divisions);
     else if (!one)
-        tell_of_sizes(s->sizes);
+        tell_of_sizes(now->sizes);
     fputc('\n', stderr);
 }
 
-void progress_look_at(struct progress *progress, const struct sizes *sizes, uint32_t value,
-                      bool chosen)
+bool progress_is_over(void *user)
 {
-    progress->sizes = sizes;
-    progress->value = value;
-    progress->chosen = chosen;
-    progress->state = (struct remat_search_state){0};
+    return cli_watch_over(&((struct progress *)user)->watch);
 }
 
-void progress_look_at_division(struct progress *progress, const struct divisions *divisions,
-                               const struct division *division)
+void progress_look(void *user, const struct remat_attempt *attempt)
 {
-    progress->divisions = divisions;
-    progress->division = division;
+    struct progress *progress = user;
+    progress->attempt = *attempt;
     progress->state = (struct remat_search_state){0};
 }
 
@@ -116,32 +112,33 @@ static bool is_late(void *user)
 }
 
 /* Of many plans one is chosen, which is then made in full. */
-static bool compares(const struct cli_arguments *args)
+static bool compares(const struct remat_asked *asked)
 {
-    return strstr(cli_text(args, OPTION_bind, ""), "=auto") || division_asked(args);
+    return strstr(remat_asked_text(asked, "bind", ""), "=auto") || remat_division_asked(asked);
 }
 
 /* Whether there is a choice. */
-static bool searches(const struct cli_arguments *args,
+static bool searches(const struct cli_arguments *args, const struct remat_asked *asked,
                      const struct remat_compile_settings *settings)
 {
     return (settings->search.has_budget && !remat_policy_given(&settings->search.policy)) ||
-           cli_has(args, OPTION_curve) || compares(args);
+           cli_has(args, OPTION_curve) || compares(asked);
 }
 
 remat_status progress_start(remat_context *ctx, const struct cli_arguments *args,
+                            const struct remat_asked *asked,
                             struct remat_compile_settings *settings, struct progress *progress)
 {
     const char *limit = cli_text(args, OPTION_time_limit, NULL);
     *progress = (struct progress){.watch = {.tell = tell, .user = progress}};
-    if (!searches(args, settings)) {
+    if (!searches(args, asked, settings)) {
         if (!limit)
             return REMAT_OK;
         return remat_error(
             ctx, REMAT_ERROR_USAGE,
             "--time-limit needs a search: --budget without a policy, --curve, or auto");
     }
-    progress->lowers_after = !cli_has(args, OPTION_curve) && !compares(args);
+    progress->lowers_after = !cli_has(args, OPTION_curve) && !compares(asked);
     settings->search.is_over = is_over;
     settings->is_late = is_late;
     settings->search.is_over_user = progress;

@@ -56,7 +56,7 @@ static void write_lines(const struct refusal_kept *kept, struct remat_text *out)
 static void write_advice(const struct refusal_kept *kept, struct remat_text *out)
 {
     for (size_t i = 0; i < kept->advices.count; i++) {
-        const struct advice *advice = &kept->advices.items[i];
+        const struct remat_advice *advice = &kept->advices.items[i];
         remat_text_append(out, "  %s %s\n", advice->step_ns ? "fits with" : "smaller with",
                           advice->text);
     }
@@ -116,7 +116,7 @@ static void keep_residents(struct refusal_kept *kept, const struct remat_program
         kept->residents[kept->resident_count++] = (struct refusal_resident){
             copy_name(kept, name), resident->buffer->bytes, resident->removal};
     }
-    kept->failed |= advice_measure(&scratch, program, &kept->facts) != REMAT_OK;
+    kept->failed |= remat_advice_measure(&scratch, program, &kept->facts) != REMAT_OK;
     kept->facts.step_ns = 0;
     remat_arena_release(&scratch);
 }

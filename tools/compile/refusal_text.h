@@ -28,8 +28,8 @@ struct refusal_kept {
     const char *binding, *phase; /* the command at the live peak */
     uint32_t resident_count;
     struct refusal_resident residents[REFUSAL_RESIDENTS]; /* the largest ones, largest first */
-    struct advice_facts facts;                            /* step_ns 0 */
-    struct advices advices;                               /* that make it fit; by who watches */
+    struct remat_advice_facts facts;                      /* step_ns 0 */
+    struct remat_advices advices;                         /* that make it fit; by who watches */
     struct remat_text explanation;                        /* for --explain */
     const char *unexplained; /* why there is none; NULL: there is, or nobody asked */
     bool failed;

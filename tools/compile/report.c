@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
 
+#include "cli.h"
+#include "divisions_report.h"
+
 #include "show.h"
 #include "size.h"
 #include "wrap.h"
@@ -143,24 +146,24 @@ static void print_each(uint64_t bytes, uint64_t count)
 }
 
 /* Bytes that a rank keeps of each parameter. */
-static void print_parameters(const struct static_parts *parts)
+static void print_parameters(const struct remat_static_parts *parts)
 {
     uint64_t bytes = 0;
-    for (int k = PART_WEIGHTS; k < PART_FROZEN; k++)
+    for (int k = REMAT_PART_WEIGHTS; k < REMAT_PART_FROZEN; k++)
         bytes += parts->bytes[k];
     if (parts->trained) {
         printf("trained      %s parameters of ", remat_count_text(parts->trained).text);
         print_each(bytes, parts->trained);
-        for (int k = PART_WEIGHTS; k < PART_FROZEN; k++)
+        for (int k = REMAT_PART_WEIGHTS; k < REMAT_PART_FROZEN; k++)
             if (parts->bytes[k]) {
-                printf("%s%s ", k == PART_WEIGHTS ? " B: " : ", ", static_part_name(k));
+                printf("%s%s ", k == REMAT_PART_WEIGHTS ? " B: " : ", ", remat_static_part_name(k));
                 print_each(parts->bytes[k], parts->trained);
             }
         printf("\n");
     }
     if (parts->frozen) {
         printf("frozen       %s parameters of ", remat_count_text(parts->frozen).text);
-        print_each(parts->bytes[PART_FROZEN], parts->frozen);
+        print_each(parts->bytes[REMAT_PART_FROZEN], parts->frozen);
         printf(" B\n");
     }
 }
@@ -209,7 +212,7 @@ static void print_costs(const struct report *report)
 static void print_advice(const struct report *report)
 {
     for (size_t i = 0; i < report->advices.count; i++) {
-        const struct advice *advice = &report->advices.items[i];
+        const struct remat_advice *advice = &report->advices.items[i];
         cli_print(stdout, "advice       %s\n", advice->text);
     }
 }
@@ -272,10 +275,10 @@ static void print_plan(const struct report *report)
 }
 
 /* "others are slower: 1-5, 9" */
-static void print_size_ranges(const char *what, const struct size_ranges *ranges)
+static void print_size_ranges(const char *what, const struct remat_size_ranges *ranges)
 {
     for (size_t i = 0; i < ranges->count; i++) {
-        const struct size_range *range = &ranges->items[i];
+        const struct remat_size_range *range = &ranges->items[i];
         printf("%s%" PRIu32, i ? ", " : what, range->low);
         if (range->high > range->low)
             printf("-%" PRIu32, range->high);
@@ -285,7 +288,7 @@ static void print_size_ranges(const char *what, const struct size_ranges *ranges
 }
 
 /* Of the column of plans: lists of ops have long names. */
-static int plan_width(const struct sizes *s)
+static int plan_width(const struct remat_sizes *s)
 {
     size_t width = 20;
     for (uint32_t t = 0; t < s->trial_count; t++)
@@ -294,12 +297,12 @@ static int plan_width(const struct sizes *s)
     return (int)width;
 }
 
-static void print_size_rows(const struct sizes *s)
+static void print_size_rows(const struct remat_sizes *s)
 {
     int width = plan_width(s);
     printf("%10s  %-*s  %10s  %12s/s  %10s\n", s->symbol, width, "plan", "step", s->unit, "peak");
     for (uint32_t t = 0; t < s->trial_count; t++) {
-        const struct size_trial *trial = &s->trials[t];
+        const struct remat_size_trial *trial = &s->trials[t];
         if (trial->bounded)
             continue;
         printf("%10" PRIu32 "  ", trial->value);
@@ -314,7 +317,7 @@ static void print_size_rows(const struct sizes *s)
     }
 }
 
-static void print_sizes(const struct sizes *s)
+static void print_sizes(const struct remat_sizes *s)
 {
     uint32_t tried = 0;
     char what[80];
@@ -378,11 +381,11 @@ static void print_json_throughput(const struct remat_program *p)
     print_json_real("mfu", throughput.mfu);
 }
 
-void report_print_json_advice(const struct advices *advices)
+void report_print_json_advice(const struct remat_advices *advices)
 {
     printf("  \"advice\": [");
     for (size_t i = 0; i < advices->count; i++) {
-        const struct advice *a = &advices->items[i];
+        const struct remat_advice *a = &advices->items[i];
         printf("%s\n    {\"tool\": \"%s\", \"options\": \"%s\"", i ? "," : "", a->tool, a->options);
         if (a->graph_options)
             printf(", \"graph_options\": \"%s\"", a->graph_options);
@@ -415,7 +418,7 @@ static void print_json_curve(const struct report *report)
     printf("}%s\n", report->program ? "," : "");
 }
 
-static void print_json_ranges(const char *key, const struct size_ranges *ranges)
+static void print_json_ranges(const char *key, const struct remat_size_ranges *ranges)
 {
     printf(", \"%s\": [", key);
     for (size_t i = 0; i < ranges->count; i++)
@@ -424,7 +427,7 @@ static void print_json_ranges(const char *key, const struct size_ranges *ranges)
     putchar(']');
 }
 
-static void print_json_sizes(const struct sizes *s)
+static void print_json_sizes(const struct remat_sizes *s)
 {
     bool first = true;
     printf("  \"sizes\": {\"symbol\": ");
@@ -439,7 +442,7 @@ static void print_json_sizes(const struct sizes *s)
     print_json_ranges("above", &s->above);
     printf(", \"tried\": [");
     for (uint32_t t = 0; t < s->trial_count; t++) {
-        const struct size_trial *trial = &s->trials[t];
+        const struct remat_size_trial *trial = &s->trials[t];
         if (trial->bounded)
             continue;
         printf("%s\n    {\"value\": %" PRIu32 ", \"fits\": %s", first ? "" : ",", trial->value,
@@ -459,13 +462,13 @@ static void print_json_sizes(const struct sizes *s)
     printf("]},\n");
 }
 
-static void print_json_parts(const struct static_parts *parts)
+static void print_json_parts(const struct remat_static_parts *parts)
 {
     print_json_number("trained_parameters", parts->trained);
     print_json_number("frozen_parameters", parts->frozen);
     printf("  \"static_parts\": {");
-    for (int k = 0; k < STATIC_PART_COUNT; k++)
-        printf("%s\"%s\": %" PRIu64, k ? ", " : "", static_part_name(k), parts->bytes[k]);
+    for (int k = 0; k < REMAT_STATIC_PARTS; k++)
+        printf("%s\"%s\": %" PRIu64, k ? ", " : "", remat_static_part_name(k), parts->bytes[k]);
     printf("},\n");
 }
 

@@ -44,18 +44,18 @@ static remat_status start(remat_context *ctx, const char *limit, int what,
                           struct remat_compile_settings *settings, struct progress *progress)
 {
     struct cli_given given[3];
+    struct remat_setting bind = {"bind", "batch=auto:1..8"};
+    struct remat_asked asked = {.items = &bind, .count = what & FOR_SIZE ? 1 : 0};
     static const struct cli_tool tool = {.option_count = OPTION_COUNT};
     struct cli_arguments args = {.tool = &tool, .given = given};
     if (limit)
         given[args.given_count++] = (struct cli_given){OPTION_time_limit, limit};
     if (what & FOR_CURVE)
         given[args.given_count++] = (struct cli_given){OPTION_curve, "curve.json"};
-    if (what & FOR_SIZE)
-        given[args.given_count++] = (struct cli_given){OPTION_bind, "batch=auto:1..8"};
     settings->search.has_budget = what & FOR_BUDGET;
     settings->search.policy.recompute_granularity = what & BY_POLICY ? "full" : NULL;
     now_seconds = 100; /* the clock may begin anywhere */
-    return progress_start(ctx, &args, settings, progress);
+    return progress_start(ctx, &args, &asked, settings, progress);
 }
 
 /* Half a second after the limit, but for what writing is expected to take. */

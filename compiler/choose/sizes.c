@@ -30,13 +30,13 @@ static const char *parse_range(const char *text, long long *low, long long *high
     return end == text ? NULL : end;
 }
 
-remat_status sizes_parse(remat_context *ctx, struct remat_arena *arena, const char *bindings,
-                         uint32_t microbatches, struct sizes *out)
+remat_status remat_sizes_parse(remat_context *ctx, struct remat_arena *arena, const char *bindings,
+                               uint32_t microbatches, struct remat_sizes *out)
 {
     remat_status st = REMAT_OK;
     long long low, high;
     const char *word = strstr(bindings, WORD), *begin = word, *end;
-    *out = (struct sizes){.multiple = 1};
+    *out = (struct remat_sizes){.multiple = 1};
     if (!word)
         return REMAT_OK;
     while (begin > bindings && begin[-1] != ',')
@@ -72,7 +72,8 @@ fail:
     return st;
 }
 
-const char *sizes_bindings(struct remat_arena *arena, const struct sizes *s, uint32_t value)
+const char *remat_sizes_bindings(struct remat_arena *arena, const struct remat_sizes *s,
+                                 uint32_t value)
 {
     return remat_arena_format(arena, "%s%s=%u%s", s->before, s->symbol, value, s->after);
 }
@@ -82,36 +83,36 @@ const char *sizes_bindings(struct remat_arena *arena, const struct sizes *s, uin
 struct size_search {
     remat_context *ctx;
     struct remat_arena *arena;
-    struct sizes *sizes;
+    struct remat_sizes *sizes;
     size_t capacity;
     uint32_t too_large;  /* the smallest value that is, */
     const char *refusal; /* with its message; NULL: none is */
-    const struct size_attempts *attempts;
+    const struct remat_size_attempts *attempts;
 };
 
 enum size_outcome { MAY_FIT, TOO_LARGE, IMPOSSIBLE };
 
-static uint32_t value_of(const struct sizes *s, uint32_t number)
+static uint32_t value_of(const struct remat_sizes *s, uint32_t number)
 {
     return s->smallest + number * s->multiple;
 }
 
-static uint32_t number_of(const struct sizes *s, uint32_t trial)
+static uint32_t number_of(const struct remat_sizes *s, uint32_t trial)
 {
     return (s->trials[trial].value - s->smallest) / s->multiple;
 }
 
-static bool any_fits(const struct sizes *s)
+static bool any_fits(const struct remat_sizes *s)
 {
     return s->best < s->trial_count;
 }
 
-static double best_rate(const struct sizes *s)
+static double best_rate(const struct remat_sizes *s)
 {
     return any_fits(s) ? s->trials[s->best].rate : 0;
 }
 
-static void find_best(struct sizes *s)
+static void find_best(struct remat_sizes *s)
 {
     s->best = s->trial_count;
     for (uint32_t t = 0; t < s->trial_count; t++)
@@ -120,7 +121,7 @@ static void find_best(struct sizes *s)
 }
 
 /* The first trial of this number or a larger one; trial_count: there is none. */
-static uint32_t trial_from(const struct sizes *s, uint32_t number)
+static uint32_t trial_from(const struct remat_sizes *s, uint32_t number)
 {
     uint32_t t = 0;
     while (t < s->trial_count && number_of(s, t) < number)
@@ -128,7 +129,7 @@ static uint32_t trial_from(const struct sizes *s, uint32_t number)
     return t;
 }
 
-static bool has_trial(const struct sizes *s, uint32_t number)
+static bool has_trial(const struct remat_sizes *s, uint32_t number)
 {
     uint32_t t = trial_from(s, number);
     return t < s->trial_count && number_of(s, t) == number;
@@ -136,9 +137,9 @@ static bool has_trial(const struct sizes *s, uint32_t number)
 
 /* Adds a trial in its place, or puts it in place of an earlier one. */
 static remat_status keep(struct size_search *search, uint32_t number,
-                         const struct size_trial *trial)
+                         const struct remat_size_trial *trial)
 {
-    struct sizes *s = search->sizes;
+    struct remat_sizes *s = search->sizes;
     uint32_t place = trial_from(s, number);
     if (!has_trial(s, number)) {
         if (s->trial_count == search->capacity) {
@@ -170,9 +171,9 @@ static remat_status look_at(struct size_search *search, uint32_t number, bool pl
                             enum size_outcome *outcome)
 {
     remat_status st = REMAT_OK;
-    struct sizes *s = search->sizes;
-    const struct size_attempts *attempts = search->attempts;
-    struct size_trial trial = {.value = value_of(s, number)};
+    struct remat_sizes *s = search->sizes;
+    const struct remat_size_attempts *attempts = search->attempts;
+    struct remat_size_trial trial = {.value = value_of(s, number)};
     *outcome = TOO_LARGE;
     if (s->cut_short)
         return REMAT_OK;
@@ -210,7 +211,7 @@ fail:
 }
 
 /* The number from which on none fits or is possible, above the best one; value_count: not known. */
-static uint32_t end_of(const struct sizes *s)
+static uint32_t end_of(const struct remat_sizes *s)
 {
     for (uint32_t t = s->best + 1; t < s->trial_count; t++)
         if (!s->trials[t].fits && !s->trials[t].bounded)
@@ -219,7 +220,7 @@ static uint32_t end_of(const struct sizes *s)
 }
 
 /* The first number from `number` on that no smaller one rules out. */
-static uint32_t skip_slower(const struct sizes *s, uint32_t number)
+static uint32_t skip_slower(const struct remat_sizes *s, uint32_t number)
 {
     uint32_t t = trial_from(s, number);
     while (t > 0 && s->trials[t - 1].each == 0)
@@ -233,7 +234,7 @@ static uint32_t skip_slower(const struct sizes *s, uint32_t number)
 
 /* The most promising trial that is only bounded, and may be better than the best; trial_count:
  * there is none. */
-static uint32_t find_open(const struct sizes *s)
+static uint32_t find_open(const struct remat_sizes *s)
 {
     uint32_t open = s->trial_count, end = end_of(s);
     double most = best_rate(s);
@@ -248,7 +249,7 @@ static uint32_t find_open(const struct sizes *s)
 static remat_status plan_open(struct size_search *search)
 {
     remat_status st = REMAT_OK;
-    struct sizes *s = search->sizes;
+    struct remat_sizes *s = search->sizes;
     enum size_outcome outcome;
     for (uint32_t t; !s->cut_short && (t = find_open(s)) < s->trial_count;)
         REMAT_TRY(look_at(search, number_of(s, t), true, &outcome));
@@ -257,7 +258,7 @@ fail:
 }
 
 /* Rates no longer rise, as far as they are known. */
-static bool falls(const struct sizes *s)
+static bool falls(const struct remat_sizes *s)
 {
     uint32_t count = s->trial_count;
     return count > 1 && s->trials[count - 1].rate < s->trials[count - 2].rate;
@@ -268,7 +269,7 @@ static bool falls(const struct sizes *s)
 static remat_status find_range(struct size_search *search, uint32_t *begin)
 {
     remat_status st = REMAT_OK;
-    const struct sizes *s = search->sizes;
+    const struct remat_sizes *s = search->sizes;
     uint32_t number = 0, last = s->value_count - 1, possible;
     enum size_outcome outcome;
     *begin = 0;
@@ -299,7 +300,7 @@ fail:
 static remat_status bound_all(struct size_search *search, uint32_t begin)
 {
     remat_status st = REMAT_OK;
-    const struct sizes *s = search->sizes;
+    const struct remat_sizes *s = search->sizes;
     enum size_outcome outcome;
     for (uint32_t n = skip_slower(s, begin); n < end_of(s) && !s->cut_short;
          n = skip_slower(s, n + 1)) {
@@ -314,26 +315,26 @@ fail:
 }
 
 /* Adds the numbers from `begin` to before `end`, of which the first alone may be a trial. */
-static remat_status list_range(struct size_search *search, struct size_ranges *ranges,
+static remat_status list_range(struct size_search *search, struct remat_size_ranges *ranges,
                                uint32_t begin, uint32_t end)
 {
     remat_status st = REMAT_OK;
-    struct sizes *s = search->sizes;
-    struct size_range *last = ranges->count ? &ranges->items[ranges->count - 1] : NULL;
+    struct remat_sizes *s = search->sizes;
+    struct remat_size_range *last = ranges->count ? &ranges->items[ranges->count - 1] : NULL;
     if (begin >= end)
         return REMAT_OK;
     uint32_t low = value_of(s, begin), high = value_of(s, end - 1);
     if (last && last->high + s->multiple == low)
         last->high = high;
     else
-        REMAT_TRY_PUSH(search->arena, ranges, ((struct size_range){low, high}));
+        REMAT_TRY_PUSH(search->arena, ranges, ((struct remat_size_range){low, high}));
 fail:
     return st;
 }
 
 /* The number after the last one below the best that is not possible; 0: all are, as far as is
  * known. */
-static uint32_t begin_of(const struct sizes *s)
+static uint32_t begin_of(const struct remat_sizes *s)
 {
     uint32_t t = s->best;
     while (t > 0 && !s->trials[t - 1].why)
@@ -345,7 +346,7 @@ static uint32_t begin_of(const struct sizes *s)
 static remat_status list_ranges(struct size_search *search)
 {
     remat_status st = REMAT_OK;
-    struct sizes *s = search->sizes;
+    struct remat_sizes *s = search->sizes;
     uint32_t begin = begin_of(s), end = end_of(s), next = 0;
     for (uint32_t t = 0; next < end; t++) {
         uint32_t number = t < s->trial_count ? number_of(s, t) : end;
@@ -374,7 +375,7 @@ fail:
 /* Nothing fits. */
 static remat_status refuse(const struct size_search *search)
 {
-    const struct sizes *s = search->sizes;
+    const struct remat_sizes *s = search->sizes;
     if (search->refusal)
         return remat_error(search->ctx, REMAT_ERROR_INFEASIBLE,
                            "the smallest %s%s, %u, does not fit: %s", s->symbol,
@@ -387,8 +388,9 @@ static remat_status refuse(const struct size_search *search)
                        s->symbol, s->low, s->high, s->trials[0].value, s->trials[0].why);
 }
 
-remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct sizes *sizes,
-                          const struct size_attempts *attempts)
+remat_status remat_sizes_search(remat_context *ctx, struct remat_arena *arena,
+                                struct remat_sizes *sizes,
+                                const struct remat_size_attempts *attempts)
 {
     remat_status st = REMAT_OK;
     struct size_search search = {.ctx = ctx, .arena = arena, .sizes = sizes, .attempts = attempts};

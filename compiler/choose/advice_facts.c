@@ -35,18 +35,18 @@ static uint64_t logits_elements(const struct remat_program *p)
     return most;
 }
 
-remat_status advice_measure(struct remat_arena *arena, const struct remat_program *p,
-                            struct advice_facts *out)
+remat_status remat_advice_measure(struct remat_arena *arena, const struct remat_program *p,
+                                  struct remat_advice_facts *out)
 {
     remat_status st = REMAT_OK;
     uint64_t elements = logits_elements(p);
-    *out = (struct advice_facts){.static_bytes = p->static_bytes,
-                                 .live_peak_bytes = p->peak_bytes,
-                                 .needed_bytes = p->arena_bytes + p->reserve_bytes,
-                                 .step_ns = p->step_ns,
-                                 .base_step_ns = p->base_step_ns,
-                                 .command_count = p->command_count};
-    REMAT_TRY(static_parts_measure(arena, p, &out->parts));
+    *out = (struct remat_advice_facts){.static_bytes = p->static_bytes,
+                                       .live_peak_bytes = p->peak_bytes,
+                                       .needed_bytes = p->arena_bytes + p->reserve_bytes,
+                                       .step_ns = p->step_ns,
+                                       .base_step_ns = p->base_step_ns,
+                                       .command_count = p->command_count};
+    REMAT_TRY(remat_static_parts_measure(arena, p, &out->parts));
     for (uint32_t v = 0; v < p->value_count; v++) {
         const struct remat_program_value *value = &p->values[v];
         const struct remat_buffer *buffer = &p->buffers[value->buffer];

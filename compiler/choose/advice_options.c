@@ -18,7 +18,7 @@ static bool has_adamw(const struct situation *s)
     return s->graph->optimizer.kind == REMAT_OPTIMIZER_ADAMW;
 }
 
-static void divide(struct advice_demand *d, enum static_part part, uint32_t ranks)
+static void divide(struct advice_demand *d, enum remat_static_part part, uint32_t ranks)
 {
     d->parts.bytes[part] /= ranks;
 }
@@ -42,8 +42,8 @@ static void lower_by_zero_1(const struct situation *s, struct advice_demand *d)
     uint32_t ranks = remat_mesh_size(&s->settings->mesh, "dp");
     if (!s->refused || s->settings->passes.zero)
         return;
-    divide(d, PART_MASTERS, ranks);
-    divide(d, PART_MOMENTS, ranks);
+    divide(d, REMAT_PART_MASTERS, ranks);
+    divide(d, REMAT_PART_MOMENTS, ranks);
 }
 
 static void lower_by_zero_3(const struct situation *s, struct advice_demand *d)
@@ -52,30 +52,31 @@ static void lower_by_zero_3(const struct situation *s, struct advice_demand *d)
     if (!s->refused || s->settings->passes.zero == 3 || !has_adamw(s))
         return;
     lower_by_zero_1(s, d);
-    divide(d, PART_WEIGHTS, ranks);
-    divide(d, PART_FROZEN, ranks);
-    divide(d, PART_ACCUMULATORS, ranks);
+    divide(d, REMAT_PART_WEIGHTS, ranks);
+    divide(d, REMAT_PART_FROZEN, ranks);
+    divide(d, REMAT_PART_ACCUMULATORS, ranks);
 }
 
 static void lower_by_moments(const struct situation *s, struct advice_demand *d)
 {
     if (s->refused && has_adamw(s) && !s->graph->optimizer.bf16_moments)
-        divide(d, PART_MOMENTS, 2);
+        divide(d, REMAT_PART_MOMENTS, 2);
 }
 
 static void lower_by_masters(const struct situation *s, struct advice_demand *d)
 {
     if (s->refused)
-        d->parts.bytes[PART_MASTERS] = 0;
+        d->parts.bytes[REMAT_PART_MASTERS] = 0;
 }
 
 static void lower_by_both(const struct situation *s, struct advice_demand *d)
 {
     struct advice_demand before = *d;
     lower_by_masters(s, d);
-    uint64_t moments = d->parts.bytes[PART_MOMENTS];
+    uint64_t moments = d->parts.bytes[REMAT_PART_MOMENTS];
     lower_by_moments(s, d);
-    bool both = before.parts.bytes[PART_MASTERS] && d->parts.bytes[PART_MOMENTS] < moments;
+    bool both =
+        before.parts.bytes[REMAT_PART_MASTERS] && d->parts.bytes[REMAT_PART_MOMENTS] < moments;
     if (!both)
         *d = before;
 }
@@ -83,7 +84,7 @@ static void lower_by_both(const struct situation *s, struct advice_demand *d)
 /* Adapters have little of what trained weights have. */
 static void lower_by_adapters(const struct situation *s, struct advice_demand *d)
 {
-    for (int k = PART_WEIGHTS + 1; s->adapted && k < PART_FROZEN; k++)
+    for (int k = REMAT_PART_WEIGHTS + 1; s->adapted && k < REMAT_PART_FROZEN; k++)
         d->parts.bytes[k] = 0;
 }
 

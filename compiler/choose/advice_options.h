@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options that advice tries: a table. */
-#ifndef REMAT_TOOLS_COMPILE_ADVICE_OPTIONS_H
-#define REMAT_TOOLS_COMPILE_ADVICE_OPTIONS_H
+#ifndef REMAT_ADVICE_OPTIONS_H
+#define REMAT_ADVICE_OPTIONS_H
 
 #include "advice_facts.h"
 #include "compile.h"
 
 /* Bytes of a rank that options bear on. */
 struct advice_demand {
-    struct static_parts parts;
+    struct remat_static_parts parts;
     uint64_t logits_bytes; /* at the live peak, as values that are whole */
     uint64_t unused_bytes; /* of the device, beyond a budget that means all of it */
 };
@@ -16,7 +16,7 @@ struct advice_demand {
 struct situation {
     const struct remat_graph *graph, *adapted; /* NULL: the graph cannot be made with adapters */
     const struct remat_compile_settings *settings;
-    const struct advice_facts *facts;
+    const struct remat_advice_facts *facts;
     struct remat_policy policy; /* that was given; no layers: none */
     bool refused;
     struct advice_demand demand;

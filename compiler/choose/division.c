@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "division.h"
 
-#include "options.h"
+#include "mesh.h"
 
 #include <inttypes.h>
 
-bool division_is_auto(const struct cli_arguments *args)
+bool remat_division_is_auto(const struct remat_asked *asked)
 {
-    return strcmp(cli_text(args, OPTION_microbatches, ""), "auto") == 0;
+    return strcmp(remat_asked_text(asked, "microbatches", ""), "auto") == 0;
 }
 
-bool division_asked(const struct cli_arguments *args)
+bool remat_division_asked(const struct remat_asked *asked)
 {
-    return cli_has(args, OPTION_ranks) || division_is_auto(args);
+    return remat_asks(asked, "ranks") || remat_division_is_auto(asked);
 }
 
-struct division_text division_options(const struct division *d)
+struct remat_division_text remat_division_options(const struct remat_division_trial *d)
 {
-    struct division_text out;
+    struct remat_division_text out;
     char mesh[REMAT_MESH_TEXT_BYTES], zero[32] = "";
     remat_mesh_print(&d->mesh, mesh);
     if (d->zero)

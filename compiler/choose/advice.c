@@ -33,7 +33,7 @@ static bool has_kind(row_set set, enum advice_kind kind)
 static uint64_t total(const struct advice_demand *d)
 {
     uint64_t bytes = d->logits_bytes + d->unused_bytes;
-    for (int k = 0; k < STATIC_PART_COUNT; k++)
+    for (int k = 0; k < REMAT_STATIC_PARTS; k++)
         bytes += d->parts.bytes[k];
     return bytes;
 }
@@ -44,12 +44,13 @@ struct advising {
     remat_context *ctx;
     struct remat_arena *arena;
     struct situation s;
-    const struct advice_planner *planner;
-    struct advices *out;
+    const struct remat_advice_planner *planner;
+    struct remat_advices *out;
     uint64_t saved[ADVICE_ROW_COUNT]; /* by a row that is not enough by itself, as planned */
     bool fits[KIND_COUNT];            /* with a row of this kind alone */
-    struct advice_facts adapted; /* of adapters that are not enough; needed_bytes 0: not known */
-    uint32_t set_count;          /* of several rows, planned */
+    struct remat_advice_facts
+        adapted;        /* of adapters that are not enough; needed_bytes 0: not known */
+    uint32_t set_count; /* of several rows, planned */
 };
 
 /* From the smallest plan with adapters on. */
@@ -96,7 +97,7 @@ static uint64_t saved_by(const struct advising *a, row_set set)
 /* With adapters also gradients are few: enough is what leaves room beside persistent memory. */
 static bool may_fit(const struct advising *a, row_set set, uint64_t saved)
 {
-    const struct advice_facts *f = a->s.facts;
+    const struct remat_advice_facts *f = a->s.facts;
     uint64_t needed = begins_adapted(a, set)    ? a->adapted.needed_bytes
                       : has_kind(set, ADAPTERS) ? f->static_bytes
                                                 : f->needed_bytes;
@@ -107,7 +108,7 @@ static bool may_fit(const struct advising *a, row_set set, uint64_t saved)
 static bool is_promising(const struct advising *a, row_set set)
 {
     const struct situation *s = &a->s;
-    const struct advice_facts *f = s->facts;
+    const struct remat_advice_facts *f = s->facts;
     uint64_t saved = saved_by(a, set);
     if (s->refused)
         return saved && may_fit(a, set, saved);
@@ -118,7 +119,7 @@ static bool is_promising(const struct advising *a, row_set set)
 }
 
 /* Faster, or smaller where that costs no more than it saves. */
-static bool is_better(const struct advice_facts *now, const struct advice_facts *with)
+static bool is_better(const struct remat_advice_facts *now, const struct remat_advice_facts *with)
 {
     double time = (double)with->step_ns / (double)now->step_ns;
     double memory = (double)with->needed_bytes / (double)now->needed_bytes;
@@ -126,13 +127,13 @@ static bool is_better(const struct advice_facts *now, const struct advice_facts 
 }
 
 /* REMAT_ERROR_INFEASIBLE: it does not help. */
-static remat_status try(const struct advising *a, row_set set, struct advice_facts *with)
+static remat_status try(const struct advising *a, row_set set, struct remat_advice_facts *with)
 {
     const struct situation *s = &a->s;
     struct remat_compile_settings settings = *s->settings;
     struct remat_graph *graph =
         remat_graph_copy(a->arena, has_kind(set, ADAPTERS) ? s->adapted : s->graph, 1);
-    *with = (struct advice_facts){0};
+    *with = (struct remat_advice_facts){0};
     for (uint32_t i = 0; i < ADVICE_ROW_COUNT; i++)
         if (has(set, i))
             advice_use(&advice_rows[i], graph, &settings);
@@ -148,7 +149,7 @@ static remat_status compare_unit(const struct advising *a, const char **out)
     remat_status st = REMAT_OK;
     const struct situation *s = &a->s;
     struct remat_compile_settings settings = *s->settings;
-    struct advice_facts all;
+    struct remat_advice_facts all;
     settings.search.has_budget = false;
     settings.search.policy =
         (struct remat_policy_settings){.ac_mode = "none",
@@ -188,7 +189,7 @@ static remat_status add(const struct advising *a, row_set set, const char *said,
     remat_status st = REMAT_OK;
     const char *own = options_of(a->arena, set, ADVICE_COMPILE);
     const char *other = options_of(a->arena, set, ADVICE_GRAPH);
-    struct advice advice = {.needed_bytes = needed_bytes, .step_ns = step_ns};
+    struct remat_advice advice = {.needed_bytes = needed_bytes, .step_ns = step_ns};
     if (!own || !other || !said)
         return REMAT_ERROR_MEMORY;
     advice.tool = *own ? ADVICE_COMPILE : ADVICE_GRAPH;
@@ -205,7 +206,7 @@ fail:
 
 /* `why`: what it puts right. */
 static remat_status add_fitting(const struct advising *a, row_set set,
-                                const struct advice_facts *with, const char *why)
+                                const struct remat_advice_facts *with, const char *why)
 {
     return add(a, set,
                remat_arena_format(a->arena, "%s a step, needs %s%s",
@@ -231,7 +232,7 @@ static remat_status advise_kind(struct advising *a, enum advice_kind kind)
     uint64_t now = a->s.facts->needed_bytes, least = now;
     row_set smallest = 0;
     for (uint32_t i = 0; i < ADVICE_ROW_COUNT; i++) {
-        struct advice_facts with;
+        struct remat_advice_facts with;
         const char *why = "";
         if (advice_rows[i].kind != kind || !is_promising(a, 1u << i))
             continue;
@@ -267,11 +268,11 @@ static remat_status advise_adapters(struct advising *a)
 {
     remat_status st = REMAT_OK;
     struct situation *s = &a->s;
-    const struct static_parts *parts = &s->facts->parts;
+    const struct remat_static_parts *parts = &s->facts->parts;
     uint64_t budget = s->settings->search.budget_bytes, needed = s->facts->static_bytes;
-    uint64_t weights = parts->bytes[PART_WEIGHTS];
+    uint64_t weights = parts->bytes[REMAT_PART_WEIGHTS];
     const char *why;
-    for (int k = PART_WEIGHTS + 1; k < PART_FROZEN; k++)
+    for (int k = REMAT_PART_WEIGHTS + 1; k < REMAT_PART_FROZEN; k++)
         needed -= parts->bytes[k];
     uint64_t least = needed - weights + weights / remat_mesh_size(&s->settings->mesh, "dp");
     if (!s->refused || s->facts->static_bytes <= budget || parts->frozen ||
@@ -314,14 +315,14 @@ static bool is_of(row_set set, uint32_t kinds)
 
 struct best {
     row_set set; /* 0: none */
-    struct advice_facts with;
+    struct remat_advice_facts with;
 };
 
 /* The first set of these kinds that fits, if it is faster. */
 static remat_status try_kinds(struct advising *a, uint32_t kinds, struct best *best)
 {
     for (row_set set = 1; set < 1u << ADVICE_ROW_COUNT && a->set_count < SETS_MAX; set++) {
-        struct advice_facts with;
+        struct remat_advice_facts with;
         if (!is_of(set, kinds) || !is_promising(a, set))
             continue;
         a->set_count++;
@@ -370,9 +371,11 @@ static uint64_t unused_bytes(const struct remat_compile_settings *settings)
     return meant && budget < capacity ? capacity - budget : 0;
 }
 
-remat_status advise(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
-                    const struct remat_compile_settings *settings, const struct advice_facts *facts,
-                    const struct advice_planner *planner, struct advices *out)
+remat_status remat_advise(remat_context *ctx, struct remat_arena *arena,
+                          const struct remat_graph *graph,
+                          const struct remat_compile_settings *settings,
+                          const struct remat_advice_facts *facts,
+                          const struct remat_advice_planner *planner, struct remat_advices *out)
 {
     remat_status st = REMAT_OK;
     struct advising a = {

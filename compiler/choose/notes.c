@@ -8,8 +8,8 @@
 #include <jansson.h>
 #include <stdarg.h>
 
-remat_status notes_add(struct remat_arena *arena, struct remat_program *program, const char *format,
-                       ...)
+remat_status remat_notes_add(struct remat_arena *arena, struct remat_program *program,
+                             const char *format, ...)
 {
     assert(format);
     remat_status st = REMAT_OK;
@@ -56,12 +56,12 @@ static int64_t longest_sequence(const struct remat_program *program)
     return longest;
 }
 
-remat_status positions_note(struct remat_arena *arena, struct remat_program *program)
+remat_status remat_positions_note(struct remat_arena *arena, struct remat_program *program)
 {
     int64_t longest = longest_sequence(program), positions = made_for(program);
     if (positions <= 0 || longest <= positions)
         return REMAT_OK;
-    return notes_add(
+    return remat_notes_add(
         arena, program,
         "sequences of %lld tokens are above the %lld positions that the model was made "
         "for; its positions are computed, so there are more",
@@ -117,7 +117,7 @@ static bool is_vocabulary(const struct remat_program *p, int64_t row)
     return false;
 }
 
-remat_status unaligned_note(struct remat_arena *arena, struct remat_program *program)
+remat_status remat_unaligned_note(struct remat_arena *arena, struct remat_program *program)
 {
     const struct remat_entry *train = remat_program_find_entry(program, "train");
     struct unaligned found = {0};
@@ -127,7 +127,7 @@ remat_status unaligned_note(struct remat_arena *arena, struct remat_program *pro
         add_products(program, &program->calls[k], &found);
     if (found.ns * NOTED_PART <= found.all_ns)
         return REMAT_OK;
-    return notes_add(
+    return remat_notes_add(
         arena, program,
         "products of rows that are no multiple of %d elements, as %lld of \"%s\", take "
         "%.1f ms of a step: they are slow on a GPU%s",
@@ -164,7 +164,7 @@ static void add_unnamed(const struct remat_program *p, const struct remat_call *
     }
 }
 
-remat_status unnamed_note(struct remat_arena *arena, struct remat_program *program)
+remat_status remat_unnamed_note(struct remat_arena *arena, struct remat_program *program)
 {
     remat_status st = REMAT_OK;
     struct unnamed found = {0};
@@ -174,11 +174,11 @@ remat_status unnamed_note(struct remat_arena *arena, struct remat_program *progr
     for (uint32_t k = train ? train->call_begin : 0; train && k < train->call_end; k++)
         add_unnamed(program, &program->calls[k], is_found, &found);
     if (found.count)
-        st =
-            notes_add(arena, program,
-                      "the profile does not name %" PRIu32 " of the step's kernels, %.1f %% of its "
-                      "time, that of \"%s\" above all: their prices are the description's",
-                      found.count, 100 * found.ns / found.all_ns, found.name);
+        st = remat_notes_add(arena, program,
+                             "the profile does not name %" PRIu32
+                             " of the step's kernels, %.1f %% of its "
+                             "time, that of \"%s\" above all: their prices are the description's",
+                             found.count, 100 * found.ns / found.all_ns, found.name);
 fail:
     return st;
 }
