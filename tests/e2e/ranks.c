@@ -77,6 +77,7 @@ struct rank {
     uint32_t number;
     struct remat_plan plan;
     const struct ranks_settings *settings;
+    struct sleep_ranks *sleep; /* NULL: they do not */
     struct ranks_result *result;
     remat_engine engine, inner; /* inner: the one that is tapped */
     remat_engine joiner;        /* for what sessions do not transfer, while they do */
@@ -212,15 +213,24 @@ static void tapped_fail(void *user, remat_status status, const char *message)
     rank->inner.fail(rank->inner.user, status, message);
 }
 
+/* Whether transfers do while parts are joined. */
+static bool goes_on(const struct rank *rank)
+{
+    return rank->settings->late || rank->sleep;
+}
+
 static void set_engine(struct rank *rank, remat_local_ranks *local, remat_local_ranks *beside)
 {
     remat_local_engine(local, rank->number, &rank->inner);
-    remat_local_engine(rank->settings->late ? beside : local, rank->number, &rank->joiner);
-    rank->engine = rank->inner;
-    rank->engine.user = rank;
-    rank->engine.exchange = tapped_exchange;
-    rank->engine.gather = tapped_gather;
-    rank->engine.fail = tapped_fail;
+    remat_local_engine(goes_on(rank) ? beside : local, rank->number, &rank->joiner);
+    remat_engine engine = rank->inner;
+    engine.user = rank;
+    engine.exchange = tapped_exchange;
+    engine.gather = tapped_gather;
+    engine.fail = tapped_fail;
+    rank->engine = engine;
+    if (rank->sleep)
+        sleep_engine(rank->sleep, rank->number, &engine, &rank->engine);
     rank->has_engine = true;
 }
 
@@ -339,6 +349,12 @@ static uint64_t hash_states(remat_context *ctx, struct rank *rank, remat_session
 
 /* --- a rank --- */
 
+static void begin_sleep(const struct rank *rank, const struct sleep_settings *settings)
+{
+    if (rank->sleep)
+        sleep_begin(rank->sleep, rank->number, settings);
+}
+
 static remat_status step(remat_context *ctx, struct rank *rank, remat_session *session, uint32_t n)
 {
     remat_status st = REMAT_OK;
@@ -346,6 +362,7 @@ static remat_status step(remat_context *ctx, struct rank *rank, remat_session *s
     rank->first_step = n == 0;
     harness_write_inputs(ctx, session, &rank->plan, n, 1e-3f);
     set_late(rank, true);
+    begin_sleep(rank, rank->settings->sleep);
     REMAT_TRY(remat_session_run(session, "train"));
     set_late(rank, false);
     MUST_OK(ctx, remat_session_read(session, "loss", &result->loss[n], sizeof(float)));
@@ -361,6 +378,8 @@ static remat_status steps(remat_context *ctx, struct rank *rank, remat_session *
 {
     remat_status st = REMAT_OK;
     const struct ranks_settings *settings = rank->settings;
+    const struct sleep_settings at_once = {.timeout_ns = UINT64_C(60000000000)};
+    begin_sleep(rank, &at_once);
     REMAT_TRY(remat_session_run(session, "init"));
     if (settings->shift) {
         int32_t wrong = (int32_t)((rank->number + settings->shift) % rank->engine.ranks);
@@ -371,7 +390,7 @@ static remat_status steps(remat_context *ctx, struct rank *rank, remat_session *
     if (settings->guard)
         MUST_OK(ctx, remat_session_guard(session));
     remat_session_poison(session, settings->guard || settings->late);
-    if (settings->late) /* it would have transfers complete before parts are shown */
+    if (goes_on(rank)) /* it would have transfers complete before parts are shown */
         remat_session_set_trace_data(session, 0);
     for (uint32_t n = 0; n < settings->steps; n++)
         REMAT_TRY(step(ctx, rank, session, n));
@@ -379,6 +398,7 @@ static remat_status steps(remat_context *ctx, struct rank *rank, remat_session *
     rank->result->touched_bytes = settings->paint ? remat_session_touched_bytes(session) : 0;
     remat_session_set_trace(session, NULL, NULL);
     harness_write_inputs(ctx, session, &rank->plan, settings->steps, 0);
+    begin_sleep(rank, &at_once);
     REMAT_TRY(remat_session_run(session, "eval"));
     MUST_OK(ctx, remat_session_read(session, "loss", &rank->result->evaluated, sizeof(float)));
 fail:
@@ -401,11 +421,18 @@ static void *run(void *user)
     params.engine = rank->has_engine ? &rank->engine : NULL;
     params.transfer_timeout_ns = rank->settings->timeout_ns;
     params.ungrouped = rank->settings->ungrouped;
+    if (rank->sleep)
+        params.device = SLEEP_DEVICE_ON_CPUS;
     MUST_OK(ctx, remat_session_create(ctx, &rank->plan, &params, &session));
+    if (rank->sleep)
+        sleep_attach(rank->sleep, rank->number, session);
     rank->result->status = steps(ctx, rank, session);
     if (rank->result->status)
         snprintf(rank->result->message, sizeof rank->result->message, "%s",
                  remat_context_message(ctx));
+    if (rank->sleep)
+        snprintf(rank->result->wrong_access, sizeof rank->result->wrong_access, "%s",
+                 sleep_message(rank->sleep, rank->number));
     remat_session_destroy(&session);
     remat_context_destroy(&ctx);
     return NULL;
@@ -420,12 +447,14 @@ void ranks_run(remat_context *ctx, struct remat_program *program,
     MUST(ranks && count <= RANKS_MAX);
     MUST_OK(ctx, remat_local_create(ctx, count, &local));
     MUST_OK(ctx, remat_local_create(ctx, count, &beside));
+    struct sleep_ranks *sleep = settings->sleep ? sleep_create(program) : NULL;
     for (uint32_t r = 0; r < count; r++) {
         bool odd = r == 1 && settings->odd;
         results[r] = (struct ranks_result){0};
         ranks[r].number = r;
         ranks[r].plan = borrowed_plan(odd ? (struct remat_program *)settings->odd : program);
         ranks[r].settings = settings;
+        ranks[r].sleep = sleep;
         ranks[r].result = &results[r];
         prepare_late(&ranks[r]);
         if (count > 1)
@@ -437,6 +466,8 @@ void ranks_run(remat_context *ctx, struct remat_program *program,
         pthread_join(ranks[r].thread, NULL);
     for (uint32_t r = 0; r < count; r++)
         release_late(&ranks[r]);
+    if (sleep)
+        sleep_destroy(&sleep);
     remat_local_destroy(&beside);
     remat_local_destroy(&local);
     free(ranks);

@@ -4,6 +4,7 @@
 #define TESTS_E2E_RANKS_H
 
 #include "harness.h"
+#include "sleep.h"
 
 #define RANKS_MAX       8
 #define RANKS_STEPS_MAX 10
@@ -48,6 +49,7 @@ struct ranks_result {
     uint32_t grouped_count; /* transfers that continued a group */
     int32_t not_finite;     /* the flag after the last step */
     float factor;           /* of clipped gradients in the first step; 0: they are not */
+    char wrong_access[512]; /* the first one of ranks that sleep; "": none */
 };
 
 /* Stands between a session and the ranks' engine: counts, and may do wrong. */
@@ -61,6 +63,9 @@ struct ranks_settings {
     bool paint, guard, ungrouped;
     bool late; /* each transfer of a step is made as late as the plan allows, and what it writes is
                   filled with a pattern when it could begin */
+    /* Every command of a step takes its time, and is watched (sleep.h); NULL: as long as it takes.
+     */
+    const struct sleep_settings *sleep;
     const struct ranks_tap *tap;     /* called after each transfer; NULL: none */
     uint32_t shift;                  /* added to each coordinate: a planted fault */
     uint32_t absent;                 /* how many ranks, the last ones, never come */
