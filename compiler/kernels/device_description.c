@@ -14,7 +14,7 @@
 #include "file.h"
 #include "suggest.h"
 
-enum kind { INTEGER, NUMBER, NUMBER_OR_0, TEXT, NAMES };
+enum kind { INTEGER, NUMBER, NUMBER_OR_0, FACTOR /* 1 if missing */, TEXT, NAMES };
 
 static const struct key {
     const char *path, *text;
@@ -29,6 +29,7 @@ static const struct key {
 #define INTEGER_TEXT     "must be an integer"
 #define NUMBER_TEXT      "must be a number"
 #define NUMBER_OR_0_TEXT "must be 0 or a number"
+#define FACTOR_TEXT      NUMBER_TEXT
 #define RANGE(path, kind, least, most)                                                             \
     {path, kind##_TEXT " from " #least " to " #most, kind, least, most},
 #include "device_ranges.def"
@@ -125,6 +126,8 @@ static remat_status read_items(struct description_reader *r)
             REMAT_CHECK(check_known(r, object, name));
         }
         r->items[k] = json_object_get(object, dot ? dot + 1 : path);
+        if (!r->items[k] && keys[k].kind == FACTOR)
+            continue;
         if (!r->items[k] || !fits(&keys[k], r->items[k]))
             return fail(r, path, r->items[k] ? keys[k].text : "is missing");
     }
@@ -156,10 +159,11 @@ static double rate(const struct description_reader *r, const char *peak, const c
 }
 
 static struct remat_link link_of(const struct description_reader *r, const char *latency,
-                                 const char *rate, const char *peer)
+                                 const char *rate, const char *peer, const char *slowdown)
 {
-    return (struct remat_link){number(r, latency), number(r, rate) / 1e9,
-                               (uint64_t)number(r, peer)};
+    double factor = item(r, slowdown) ? number(r, slowdown) : 1;
+    return (struct remat_link){number(r, latency), number(r, rate) / 1e9, (uint64_t)number(r, peer),
+                               (uint32_t)(1000 * (factor - 1) + 0.5)};
 }
 
 static void read_links(const struct description_reader *r)
@@ -168,9 +172,9 @@ static void read_links(const struct description_reader *r)
         return;
     r->out->machine_ranks = (uint32_t)number(r, "links.machine_ranks");
     r->out->within = link_of(r, "links.within_latency_ns", "links.within_bytes_per_s",
-                             "links.within_peer_bytes");
+                             "links.within_peer_bytes", "links.within_slowdown");
     r->out->between = link_of(r, "links.between_latency_ns", "links.between_bytes_per_s",
-                              "links.between_peer_bytes");
+                              "links.between_peer_bytes", "links.between_slowdown");
 }
 
 static remat_status read_description(void *user)

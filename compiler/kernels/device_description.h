@@ -17,7 +17,8 @@ struct remat_attention_rate {
 /* A link, as one rank uses it. */
 struct remat_link {
     double latency_ns, bytes_per_ns;
-    uint64_t peer_bytes; /* that an engine takes on the device for each other rank */
+    uint64_t peer_bytes;        /* that an engine takes on the device for each other rank */
+    uint32_t slowdown_permille; /* by which computation takes longer while the link is busy */
 };
 
 struct remat_profile; /* profile.h */

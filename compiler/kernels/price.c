@@ -439,6 +439,8 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
         price.source = remat_profile_time(device->profile, device, graph, kernel, price.flops,
                                           price.moved_bytes, &ns);
     price.ns = remat_ns_ceil(ns);
+    if (remat_kernel_kind_is_transfer(kernel->kind))
+        price.slowdown_permille = link_of(graph, kernel, device)->slowdown_permille;
     if (remat_may_join_group(graph, kernel)) {
         double spared = fmin(link_of(graph, kernel, device)->latency_ns,
                              fmax(0, load.compute_ns - load.memory_ns));

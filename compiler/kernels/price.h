@@ -16,8 +16,9 @@ struct remat_price {
     uint64_t flops, moved_bytes, ns;
     uint64_t latency_ns; /* the part of ns that all but the first transfer of a group (schedule.h)
                             save; 0: in no group */
-    double roofline_ns;  /* without a profile */
-    uint8_t source;      /* enum remat_cost_source, of ns */
+    uint32_t slowdown_permille; /* of computation while this transfer goes on; 0: none */
+    double roofline_ns;         /* without a profile */
+    uint8_t source;             /* enum remat_cost_source, of ns */
 };
 
 /* A group is full when its transfers take so many times the latency without it. */

@@ -342,6 +342,7 @@ static void lower_kernel(struct lowerer *l, uint32_t position)
                               : position + 1);
     command->continues_group =
         l->segment->arranged.continues && l->segment->arranged.continues[position];
+    command->slowdown_permille = price->slowdown_permille;
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         l->out->operands[l->out->operand_count++] = lower_operand(l, &kernel->operands[o]);
     for (uint32_t p = 0; p < kernel->parameter_count; p++)

@@ -6,7 +6,7 @@
  * that are ready start together, then deferred kernels follow in their order. So groups grow while
  * the stream is busy, and no transfer waits for one that is not ready. A transfer that would delay
  * the next blocking one by nearly all its own time is deferred until after that. At the end
- * computation waits.
+ * computation waits. While the stream is busy the clock of computation may be slower.
  *
  *     order         dW2  send2  add2  update2  dX1  dW1  send1  add1  update1
  *     computation   dW2  dX1    dW1   add2  update2  ......  add1  update1
@@ -15,6 +15,7 @@
  * There add2 waits for send2, and update2 for add2; dX1 and dW1 do not. */
 
 #include "amounts.h"
+#include "clocks.h"
 #include "overlap.h"
 #include "schedule.h"
 
@@ -52,6 +53,7 @@ struct runner {
     struct REMAT_LIST(struct group) open; /* that nothing has needed yet */
     uint32_t flight_count;                /* the last ones of `open`, in flight */
     uint64_t now_ns, stream_ns;           /* clock of computation; end of the stream's work */
+    uint32_t slowdown_permille;           /* of computation until then: all have one link */
     uint32_t passed;                      /* blocking transfers so far */
     uint64_t *until_blocking_ns; /* by position of the given order: computation up to the next
                            blocking transfer */
@@ -196,6 +198,7 @@ static void start_overlapped(struct runner *r, remat_kernel_id k)
     bool continues = r->out->continues[r->count] = joins(r, k);
     uint64_t ns = continues ? remat_continued_ns(price) : price->ns;
     mark(r, remat_kernel_at(r->kernels, k), true);
+    r->slowdown_permille = price->slowdown_permille;
     r->stream_ns = remat_ns_add(r->stream_ns, ns);
     if (!continues) {
         bool alone = remat_goes_alone(r->graph, remat_kernel_at(r->kernels, k));
@@ -224,12 +227,21 @@ static void transfer_blocking(struct runner *r, remat_kernel_id k)
         remat_ns_add(r->stream_ns, continues ? remat_continued_ns(price) : price->ns);
 }
 
+static void compute(struct runner *r, uint64_t work_ns)
+{
+    uint64_t busy_ns = r->stream_ns > r->now_ns ? r->stream_ns - r->now_ns : 0;
+    uint64_t done_ns = remat_work_ns(busy_ns, r->slowdown_permille);
+    uint64_t ns = done_ns < work_ns ? busy_ns + work_ns - done_ns
+                                    : remat_slowed_ns(work_ns, r->slowdown_permille);
+    r->now_ns = remat_ns_add(r->now_ns, ns);
+}
+
 static void emit_kernel(struct runner *r, remat_kernel_id k)
 {
     const struct remat_kernel_info *kernel = remat_kernel_at(r->kernels, k);
     r->out->complete_before[r->count] = r->count + 1;
     if (!remat_kernel_kind_is_transfer(kernel->kind)) {
-        r->now_ns = remat_ns_add(r->now_ns, r->prices[k.i].ns);
+        compute(r, r->prices[k.i].ns);
     } else {
         r->stream_ns = r->stream_ns < r->now_ns ? r->now_ns : r->stream_ns;
         (r->overlapped[k.i] ? start_overlapped : transfer_blocking)(r, k);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A segment run once with two clocks, of computation and of the stream on which transfers are made
  * one after the other. A command waits until transfers that are complete before it are: meanwhile
- * the stream is busy, as they were started before. */
+ * the stream is busy, as they were started before. Other commands may take longer while it is. */
 #include "clocks.h"
 
 #include <assert.h>
@@ -27,6 +27,27 @@ static void wait(struct clock_replay *replay, uint32_t transfer)
     }
     uint64_t end = clocks->end_ns[replay->command[transfer]];
     replay->now_ns = replay->now_ns > end ? replay->now_ns : end;
+}
+
+/* Computation, slowed by the transfers that go on meanwhile. Returns its end. */
+static uint64_t compute(struct clock_replay *replay, uint64_t work_ns)
+{
+    const struct remat_clocks *clocks = replay->clocks;
+    for (uint32_t t = replay->first; t < replay->count && work_ns; t++) {
+        uint32_t command = replay->command[t];
+        uint32_t slowdown = replay->p->commands[command].slowdown_permille;
+        uint64_t begin = clocks->begin_ns[command], end = clocks->end_ns[command];
+        if (end <= replay->now_ns)
+            continue;
+        assert(begin <= replay->now_ns); /* the stream is busy until it has none */
+        uint64_t done = remat_work_ns(end - replay->now_ns, slowdown);
+        done = done < work_ns ? done : work_ns;
+        uint64_t ns = done < work_ns ? end - replay->now_ns : remat_slowed_ns(work_ns, slowdown);
+        clocks->exposed_ns[command] += ns - done;
+        replay->now_ns += ns;
+        work_ns -= done;
+    }
+    return replay->now_ns += work_ns;
 }
 
 static void start(struct clock_replay *replay, uint32_t command)
@@ -71,7 +92,7 @@ remat_status remat_clocks_run(const struct remat_program *program,
         if (program->commands[i].complete_before)
             start(&replay, i);
         else
-            clocks->end_ns[i] = replay.now_ns += program->commands[i].estimated_ns;
+            clocks->end_ns[i] = compute(&replay, program->commands[i].estimated_ns);
     }
     clocks->segment_ns = replay.now_ns;
 fail:

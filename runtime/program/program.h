@@ -134,7 +134,10 @@ struct remat_command {
     /* Whether this transfer is in the group of the command before it, which is one of the same kind
      * along the same axis, complete before the same command. A group is started at once. */
     bool continues_group;
+    uint32_t slowdown_permille; /* by which computation takes longer while this transfer goes on, up
+                                   to REMAT_SLOWDOWN_MAX */
 };
+#define REMAT_SLOWDOWN_MAX 9000
 
 struct remat_segment {
     const char *name; /* init, step, forward; microbatch, update */
@@ -372,8 +375,8 @@ struct remat_communication remat_program_communication(const struct remat_progra
 void remat_program_mesh_print(const struct remat_program *program, char out[REMAT_MESH_TEXT_BYTES]);
 
 /* exposed_ns[command], for the commands of the segment: of a transfer's predicted time that in
- * which computation waits, in one run of the segment; else 0. Over the segments of a step they add
- * up to the exposed_ns of remat_program_communication. */
+ * which computation waits, or that it loses as it is slower, in one run of the segment; else 0.
+ * Over the segments of a step they add up to the exposed_ns of remat_program_communication. */
 remat_status remat_program_exposed(const struct remat_program *program,
                                    const struct remat_segment *segment, struct remat_arena *scratch,
                                    uint64_t *exposed_ns);

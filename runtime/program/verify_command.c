@@ -326,7 +326,13 @@ static remat_status verify_completion(struct remat_verifier *v, uint32_t index)
     const struct remat_program *p = v->program;
     const struct remat_command *c = &p->commands[index];
     uint32_t end = p->command_count;
-    if (!remat_kernel_kind_is_transfer(p->kernels[c->kernel].kind))
+    bool transfer = remat_kernel_kind_is_transfer(p->kernels[c->kernel].kind);
+    uint32_t slowdown_most = transfer ? REMAT_SLOWDOWN_MAX : 0;
+    if (c->slowdown_permille > slowdown_most)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "slowdown_permille is %u, accepted: 0 to %u",
+                                  c->slowdown_permille, slowdown_most);
+    if (!transfer)
         return c->complete_before || c->continues_group
                    ? remat_verify_error(v, "commands", index, c->name,
                                         "complete before command %u, or in a group, but it is no "

@@ -47,7 +47,7 @@ def check_options(root, table):
 
 def main():
     root = sys.argv[1]
-    kinds = {"INTEGER": "integer", "NUMBER": "number", "NUMBER_OR_0": "0, or number"}
+    kinds = {"INTEGER": "integer", "NUMBER": "number", "NUMBER_OR_0": "0, or number", "FACTOR": "number"}
     expected = []
     for name in ("device_ranges.def", "profile_ranges.def"):
         expected += [f"| `{key}` | {kinds[kind]} from {least} to {most} |"

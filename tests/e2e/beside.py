@@ -3,7 +3,7 @@
 what the step takes longer for its transfers, and so long computation waits for all of them, more memory gives no slower
 plan, no plan is slower than with blocking transfers, and none is below its bound. Of two settings every pair of values is tried.
 
-    beside.py TOOLS"""
+    beside.py TOOLS SOURCE"""
 import itertools
 import json
 import os
@@ -14,6 +14,7 @@ from clocks import exposed_ns, schedule_of, step_ns
 from harness import INFEASIBLE, Tools, check, finish, scratch
 
 tool = Tools(sys.argv[1])
+SOURCE = sys.argv[2]
 MODELS = ["gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"]
 DTYPES = ["fp32", "bf16"]
 RANKS, STAGES, MICROBATCHES, TARGETS = [2, 4, 8], [0, 1, 3], [1, 2], ["cpu", "h100-sxm", "rtx-4090"]
@@ -69,6 +70,25 @@ def try_model(model, dtype, ranks, stage, microbatches, target):
     return none["in_line_ns"] - none["step_ns"]
 
 
+def try_slowdown():
+    """Links that slow computation: a step takes longer for that alone, up to all that its transfers take; a rate without
+    effect changes nothing. The others are the plans of a description that does not say so."""
+    tool.text("graph", "gpt2-tiny", "--dtype", "bf16", "--layers", 3, "--batch", 16, "--seq", 32, "-o", "m.fbs")
+    with open(os.path.join(SOURCE, "schemas/devices/h100-sxm.json"), encoding="utf-8") as file:
+        description = json.load(file)
+    for options in ["--zero", 1], ["--zero", 3, "--microbatches", 2]:
+        steps = []
+        for factor in None, 1, 1.15, 1.5, 10:
+            description["links"].pop("within_slowdown", None)
+            description["links"].update({"within_slowdown": factor} if factor else {})
+            with open("slow.json", "w", encoding="utf-8") as file:
+                json.dump(description, file)
+            report = plan(["--mesh", "dp=4", "--target", "slow.json", "--reserve", 0, *options, "--ac-mode", "none"])
+            check(report["step_ns"] <= report["in_line_ns"], f"{options}: {report['step_ns']} ns with transfers beside computation")
+            steps.append(report["step_ns"])
+        check(steps[0] == steps[1] and steps == sorted(steps) and len(set(steps)) == 4, f"{options}: steps of {steps} ns")
+
+
 def try_budgets():
     """More memory gives no slower plan in a graph whose decisions are more than what small ones list (queue.h)."""
     options = ["--mesh", "dp=2", "--zero", 1, "--target", "h100-sxm", "--arch", "none", "--format", "json", "-o", "m.plan"]
@@ -101,6 +121,7 @@ def main():
     with scratch():
         hidden = sum(try_model(*case) > 0 for case in cases)
         try_budgets()
+        try_slowdown()
     check(hidden > 4, f"{hidden} of {len(cases)} models hide something")
     check(min(grouped.values()) > 50, f"blocking transfers that continue a group, and others: {grouped}")
     finish()

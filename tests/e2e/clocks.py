@@ -4,36 +4,42 @@ transfer how long computation waits for it."""
 import json
 
 
+def done_ns(ns, slowdown):
+    """Of computation, in so long beside a transfer that slows it."""
+    return ns * 1000 // (1000 + slowdown)
+
+
 def exposed_ns(commands):
-    """By index of the transfer: how much of what is left of it computation waits for, to the nanosecond. Until a command
-    may begin, or the segment ends, the stream does one transfer after the other."""
-    computation = lane = 0
-    queue = []  # [index, nanoseconds left, complete before]
+    """By index of the transfer: how much of what is left of it computation waits for, or loses to it, to the nanosecond.
+    Until a command may begin, or the segment ends, the stream does one transfer after the other."""
+    queue = []  # [index, nanoseconds left, complete before, slowdown]
     exposed = {command["index"]: 0 for command in commands if "transfer" in command}
 
-    def pass_time(ns, waits):
-        nonlocal computation
-        computation += ns
-        while queue and ns:
-            done = min(ns, queue[0][1])
-            queue[0][1] -= done
-            ns -= done
-            if waits:
-                exposed[queue[0][0]] += done
+    def compute(work):
+        while queue and work:
+            index, left, _, slowdown = queue[0]
+            done = min(work, done_ns(left, slowdown))
+            taken = left if done < work else -(-work * (1000 + slowdown) // 1000)
+            exposed[index] += taken - done
+            work -= done
+            queue[0][1] -= taken
             if queue[0][1] == 0:
                 queue.pop(0)
 
     def wait_until(index):
-        while any(before <= index for _, _, before in queue):
-            pass_time(queue[0][1] or queue.pop(0)[1], True)
+        while any(before <= index for _, _, before, _ in queue):
+            transfer, left, *_ = queue.pop(0)
+            exposed[transfer] += left
 
     for position, command in enumerate(commands):
         wait_until(command["index"])
         if "transfer" in command:
-            ends = [c["index"] for c in commands[position:] if c.get("transfer", {}).get("group") == command["transfer"]["group"]]
-            queue.append([command["index"], command["estimated_ns"], command["transfer"].get("complete_before", ends[-1] + 1)])
+            transfer = command["transfer"]
+            ends = [c["index"] for c in commands[position:] if c.get("transfer", {}).get("group") == transfer["group"]]
+            queue.append([command["index"], command["estimated_ns"], transfer.get("complete_before", ends[-1] + 1),
+                          transfer.get("slowdown_permille", 0)])
         else:
-            pass_time(command["estimated_ns"], False)
+            compute(command["estimated_ns"])
     wait_until(float("inf"))
     return exposed
 
@@ -41,16 +47,23 @@ def exposed_ns(commands):
 def segment_ns(commands):
     """Commands one after the other; a transfer goes on beside them until the command that it has to be complete before."""
     computation = lane = 0
-    under_way = []  # (complete before, end)
+    under_way = []  # (complete before, end, slowdown)
     for command in commands:
         index, ns, transfer = command["index"], command["estimated_ns"], command.get("transfer")
-        computation = max([computation] + [end for before, end in under_way if before <= index])
+        computation = max([computation] + [end for before, end, _ in under_way if before <= index])
         if not transfer:
+            for _, end, slowdown in under_way:
+                done = done_ns(max(end - computation, 0), slowdown)
+                if done >= ns:
+                    computation += -(-ns * (1000 + slowdown) // 1000)
+                    ns = 0
+                    break
+                computation, ns = max(computation, end), ns - done
             computation += ns
             continue
         lane = max(computation, lane) + ns
         if "complete_before" in transfer:
-            under_way.append((transfer["complete_before"], lane))
+            under_way.append((transfer["complete_before"], lane, transfer.get("slowdown_permille", 0)))
         else:
             computation = lane
     return max(computation, lane)

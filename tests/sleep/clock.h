@@ -17,7 +17,12 @@ struct sleep_rank {
     remat_engine inner; /* ranks 0: none */
     struct sleep_settings settings;
     pthread_mutex_t mutex; /* of all that follows */
-    uint64_t latest_ns;    /* when the last command ended, of those that have */
+    pthread_cond_t begun;  /* a transfer */
+    struct sleep_flight {  /* the last one along an axis, once it has begun */
+        uint64_t begin_ns, end_ns;
+        double slowdown; /* of computation meanwhile */
+    } flights[REMAT_MESH_AXES_MAX];
+    uint64_t latest_ns; /* when the last command ended, of those that have */
     uint64_t computed_ns;
     struct sleep_queue { /* transfers along an axis that were started and not made, a ring */
         uint32_t *commands, begin, end;
@@ -26,10 +31,8 @@ struct sleep_rank {
 
 /* When the next command begins. */
 uint64_t sleep_now(struct sleep_rank *rank);
-/* How long the command takes. */
-uint64_t sleep_command_ns(const struct sleep_rank *rank, uint32_t command);
-/* Until `end_ns`, when a command ends that takes computation `computed_ns`. */
-void sleep_until(struct sleep_rank *rank, uint64_t end_ns, uint64_t computed_ns);
+/* Until a command that computes, and began then, is done. */
+void sleep_compute(struct sleep_rank *rank, uint32_t command, uint64_t begin_ns);
 
 extern const struct remat_device_vtable sleep_device, sleep_device_on_cpus;
 

@@ -4,8 +4,9 @@
  *     sleep-plan PLAN SECONDS [SEED]
  *
  * A step is stretched to so many seconds. With a seed each command takes half to double its time.
- * Times are printed as the plan has them, not stretched. Exits with 1 if a rank fails, or uses
- * bytes that it may not use. */
+ * Times are printed as the plan has them, not stretched. Where it may, it runs before all else on
+ * the machine (SCHED_FIFO): who sleeps then wakes in time, however busy that is. Exits with 1 if a
+ * rank fails, or uses bytes that it may not use. */
 #include "borrowed_plan.h"
 #include "check.h"
 #include "file.h"
@@ -13,6 +14,7 @@
 #include "sleep.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #define TIMEOUT_NS UINT64_C(60000000000) /* beyond which ranks wait for each other for ever */
@@ -71,7 +73,7 @@ static void *run_rank(void *user)
 }
 
 /* Of all ranks the mean. */
-static void print(const struct run *run, const struct rank *ranks)
+static void print(const struct run *run, const struct rank *ranks, bool before_all)
 {
     const struct remat_program *p = run->program;
     struct remat_communication sent = remat_program_communication(p);
@@ -81,11 +83,13 @@ static void print(const struct run *run, const struct rank *ranks)
         step_ns += (double)ranks[r].step_ns / count / scale;
         computed_ns += (double)ranks[r].computed_ns / count / scale;
     }
-    printf("{\"ranks\": %u, \"commands\": %u, \"scale\": %.6g, \"predicted_step_ns\": %llu, "
+    printf("{\"before_all\": %s, \"ranks\": %u, \"commands\": %u, \"scale\": %.6g, "
+           "\"predicted_step_ns\": %llu, "
            "\"measured_step_ns\": %.0f, \"transfers_ns\": %llu, \"predicted_exposed_ns\": %llu, "
            "\"measured_exposed_ns\": %.0f}\n",
-           count, p->command_count, scale, (unsigned long long)p->step_ns, step_ns,
-           (unsigned long long)sent.ns, (unsigned long long)sent.exposed_ns, step_ns - computed_ns);
+           before_all ? "true" : "false", count, p->command_count, scale,
+           (unsigned long long)p->step_ns, step_ns, (unsigned long long)sent.ns,
+           (unsigned long long)sent.exposed_ns, step_ns - computed_ns);
 }
 
 int main(int argc, char **argv)
@@ -108,6 +112,7 @@ int main(int argc, char **argv)
                                            .seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 0,
                                            .timeout_ns = TIMEOUT_NS};
     run.sleep = sleep_create(program);
+    bool before_all = sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){1}) == 0;
     uint32_t count = remat_program_ranks(program);
     struct rank *ranks = calloc(count, sizeof *ranks);
     MUST(ranks && pthread_barrier_init(&run.barrier, NULL, count) == 0);
@@ -117,7 +122,7 @@ int main(int argc, char **argv)
     }
     for (uint32_t r = 0; r < count; r++)
         pthread_join(ranks[r].thread, NULL);
-    print(&run, ranks);
+    print(&run, ranks, before_all);
     pthread_barrier_destroy(&run.barrier);
     sleep_destroy(&run.sleep);
     free(ranks);

@@ -32,6 +32,15 @@ struct sleep_ranks {
 
 /* --- life --- */
 
+static void make_condition(pthread_cond_t *out)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(out, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
 static void make_rank(struct sleep_ranks *all, uint32_t number)
 {
     struct sleep_rank *rank = &all->ranks[number];
@@ -43,18 +52,15 @@ static void make_rank(struct sleep_ranks *all, uint32_t number)
         MUST(rank->queues[a].commands);
     }
     pthread_mutex_init(&rank->mutex, NULL);
+    make_condition(&rank->begun);
 }
 
 static void make_meetings(struct sleep_ranks *all, uint32_t axis)
 {
-    pthread_condattr_t attributes;
     all->meetings[axis] = calloc(all->count, sizeof *all->meetings[axis]);
     MUST(all->meetings[axis]);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     for (uint32_t r = 0; r < all->count; r++)
-        pthread_cond_init(&all->meetings[axis][r].changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+        make_condition(&all->meetings[axis][r].changed);
 }
 
 struct sleep_ranks *sleep_create(const struct remat_program *program)
@@ -82,6 +88,7 @@ void sleep_destroy(struct sleep_ranks **ranks)
             free(all->ranks[r].queues[a].commands);
             pthread_cond_destroy(&all->meetings[a][r].changed);
         }
+        pthread_cond_destroy(&all->ranks[r].begun);
         pthread_mutex_destroy(&all->ranks[r].mutex);
     }
     for (uint32_t a = 0; a < REMAT_MESH_AXES_MAX; a++)
@@ -101,7 +108,7 @@ uint64_t sleep_now(struct sleep_rank *rank)
     return now_ns;
 }
 
-uint64_t sleep_command_ns(const struct sleep_rank *rank, uint32_t command)
+static uint64_t command_ns(const struct sleep_rank *rank, uint32_t command)
 {
     const struct sleep_settings *s = &rank->settings;
     const struct remat_program *p = rank->program;
@@ -114,15 +121,68 @@ uint64_t sleep_command_ns(const struct sleep_rank *rank, uint32_t command)
     return (uint64_t)(factor * (double)p->commands[command].estimated_ns);
 }
 
-void sleep_until(struct sleep_rank *rank, uint64_t end_ns, uint64_t computed_ns)
+static struct timespec time_of(uint64_t ns)
 {
-    const struct timespec end = {.tv_sec = (time_t)(end_ns / 1000000000),
-                                 .tv_nsec = (long)(end_ns % 1000000000)};
-    while (remat_now_ns() < end_ns)
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
+                             .tv_nsec = (long)(ns % 1000000000)};
+}
+
+/* With the mutex held. */
+static void set_ended(struct sleep_rank *rank, uint64_t end_ns)
+{
+    rank->latest_ns = end_ns > rank->latest_ns ? end_ns : rank->latest_ns;
+}
+
+/* What slows computation at that time, and when that changes, at most *until_ns. */
+static double slowdown_at(const struct sleep_rank *rank, uint64_t now_ns, uint64_t *until_ns)
+{
+    double slowdown = 0;
+    for (uint32_t a = 0; a < REMAT_MESH_AXES_MAX; a++) {
+        const struct sleep_flight *f = &rank->flights[a];
+        uint64_t change_ns = now_ns < f->begin_ns ? f->begin_ns : f->end_ns;
+        if (now_ns >= f->begin_ns && now_ns < f->end_ns && f->slowdown > slowdown)
+            slowdown = f->slowdown;
+        if (change_ns > now_ns && change_ns < *until_ns)
+            *until_ns = change_ns;
+    }
+    return slowdown;
+}
+
+void sleep_compute(struct sleep_rank *rank, uint32_t command, uint64_t begin_ns)
+{
+    double work_ns = (double)command_ns(rank, command);
+    uint64_t now_ns = begin_ns;
+    pthread_mutex_lock(&rank->mutex);
+    rank->computed_ns += (uint64_t)work_ns;
+    while (work_ns >= 1) {
+        uint64_t until_ns = UINT64_MAX;
+        double slowdown = slowdown_at(rank, now_ns, &until_ns);
+        uint64_t end_ns = now_ns + (uint64_t)(work_ns * (1 + slowdown));
+        until_ns = end_ns < until_ns ? end_ns : until_ns;
+        if (remat_now_ns() < until_ns) {
+            const struct timespec until = time_of(until_ns);
+            pthread_cond_timedwait(&rank->begun, &rank->mutex, &until);
+            continue;
+        }
+        work_ns -= until_ns == end_ns ? work_ns : (double)(until_ns - now_ns) / (1 + slowdown);
+        now_ns = until_ns;
+    }
+    set_ended(rank, now_ns);
+    pthread_mutex_unlock(&rank->mutex);
+}
+
+/* A group along the axis, which has begun. */
+static void fly(struct sleep_rank *rank, uint32_t axis, struct sleep_flight flight)
+{
+    const struct timespec end = time_of(flight.end_ns);
+    pthread_mutex_lock(&rank->mutex);
+    rank->flights[axis] = flight;
+    pthread_cond_signal(&rank->begun);
+    pthread_mutex_unlock(&rank->mutex);
+    while (remat_now_ns() < flight.end_ns)
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL);
     pthread_mutex_lock(&rank->mutex);
-    rank->latest_ns = end_ns > rank->latest_ns ? end_ns : rank->latest_ns;
-    rank->computed_ns += computed_ns;
+    set_ended(rank, flight.end_ns);
     pthread_mutex_unlock(&rank->mutex);
 }
 
@@ -199,8 +259,7 @@ static void wait_for_others(struct sleep_ranks *all, const struct sleep_rank *ra
     char message[REMAT_ENGINE_MESSAGE_BYTES];
     uint32_t number = meeting->number;
     uint64_t until_ns = remat_now_ns() + rank->settings.timeout_ns;
-    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
-                                   .tv_nsec = (long)(until_ns % 1000000000)};
+    const struct timespec until = time_of(until_ns);
     while (meeting->number == number && !all->failed && remat_now_ns() < until_ns)
         pthread_cond_timedwait(&meeting->changed, &all->mutex, &until);
     if (meeting->number != number || all->failed)
@@ -244,19 +303,22 @@ static remat_status make_all(struct sleep_rank *rank, const remat_transfer *t, u
 {
     remat_status st = REMAT_OK;
     uint32_t first = take_transfer(rank, t);
-    uint64_t begin_ns, ns = sleep_command_ns(rank, first);
+    uint64_t ns = command_ns(rank, first);
+    struct sleep_flight flight = {.slowdown =
+                                      rank->program->commands[first].slowdown_permille / 1000.0};
     const remat_engine *inner = &rank->inner;
     accesses_begin(rank->accesses, first);
     for (uint32_t k = 1; k < count; k++) {
         uint32_t command = take_transfer(rank, &t[k]);
         MUST(command == first + k, "a group of commands apart");
         accesses_begin(rank->accesses, command);
-        ns += sleep_command_ns(rank, command);
+        ns += command_ns(rank, command);
     }
-    REMAT_TRY(meet(rank, t, &begin_ns, message));
+    REMAT_TRY(meet(rank, t, &flight.begin_ns, message));
     if (inner->ranks)
         REMAT_TRY((exchanges ? inner->exchange : inner->gather)(inner->user, t, count, message));
-    sleep_until(rank, begin_ns + ns, 0);
+    flight.end_ns = flight.begin_ns + ns;
+    fly(rank, t->group, flight);
 fail:
     for (uint32_t k = 0; k < count; k++)
         accesses_end(rank->accesses, first + k);

@@ -114,11 +114,11 @@ static remat_status execute(struct remat_device *device, uint32_t command)
 {
     struct sleeper *sleeper = sleeper_of(device);
     struct sleep_rank *rank = sleeper->rank;
-    uint64_t begin_ns = sleep_now(rank), ns = sleep_command_ns(rank, command);
+    uint64_t begin_ns = sleep_now(rank);
     accesses_begin(rank->accesses, command);
     remat_status st =
         sleeper->inner ? sleeper->inner->vtable->execute(sleeper->inner, command) : REMAT_OK;
-    sleep_until(rank, begin_ns + ns, ns);
+    sleep_compute(rank, command, begin_ns);
     accesses_end(rank->accesses, command);
     return st;
 }

@@ -18,6 +18,9 @@ static void print_transfer(const struct remat_program *program, uint32_t index, 
     remat_text_append(out, " (%s, rank 0 sends %s, %s exposed", program->mesh[transfer.group].name,
                       remat_short_text(remat_transfer_sent(&transfer, 0)).text,
                       remat_time_text(exposed_ns).text);
+    if (program->commands[index].slowdown_permille)
+        remat_text_append(out, ", computation takes %g %% longer meanwhile",
+                          program->commands[index].slowdown_permille / 10.0);
     if (begin < index)
         remat_text_append(out, ", with command %" PRIu32, begin);
     else if (end > index + 1)
@@ -166,6 +169,9 @@ static json_t *make_command(const struct remat_program *program, uint32_t index,
         (json_int_t)exposed_ns, "group", (json_int_t)remat_group_begin(program, index));
     if (c->complete_before > remat_group_end(program, index) &&
         json_object_set_new(moved, "complete_before", json_integer(c->complete_before)) != 0)
+        out->failed = true;
+    if (c->slowdown_permille &&
+        json_object_set_new(moved, "slowdown_permille", json_integer(c->slowdown_permille)) != 0)
         out->failed = true;
     if (json_object_set_new(command, "transfer", moved) != 0)
         out->failed = true;

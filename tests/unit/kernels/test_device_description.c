@@ -22,12 +22,14 @@
 #define ATTENTION                                                                                  \
     "\"attention\": {\"forward_efficiency\": 0.5, \"forward_half_keys\": 0, "                      \
     "\"backward_efficiency\": 0.5, \"backward_half_keys\": 9, \"half_width\": 1}}"
-#define LINKS(ranks)                                                                               \
+#define LINKS_WITH(ranks, more)                                                                    \
     "\"links\": {\"machine_ranks\": " ranks ", \"within_latency_ns\": 5, \"within_bytes_per_s\": " \
     "4e9, \"within_peer_bytes\": 600, \"between_latency_ns\": 7, \"between_bytes_per_s\": 2e9, "   \
-    "\"between_peer_bytes\": 20}, "
-#define THREADS(changes) "\"threads\": " changes ", "
-#define FLOPS            POINTWISE PRODUCTS("0", "64") ATTENTION
+    "\"between_peer_bytes\": 20" more "}, "
+#define LINKS(ranks)       LINKS_WITH(ranks, "")
+#define SLOW_LINKS(factor) LINKS_WITH("3", ", \"between_slowdown\": " factor)
+#define THREADS(changes)   "\"threads\": " changes ", "
+#define FLOPS              POINTWISE PRODUCTS("0", "64") ATTENTION
 
 static const struct {
     const char *text, *said; /* NULL: accepted */
@@ -70,6 +72,10 @@ static const struct {
     {HEAD SIZES LINKS("0") MEMORY FLOPS, "\"links.machine_ranks\" must be an integer from 1"},
     {HEAD SIZES "\"links\": {\"machine_ranks\": 8}, " MEMORY FLOPS,
      "\"links.within_latency_ns\" is missing"},
+    {HEAD SIZES SLOW_LINKS("1.15") MEMORY FLOPS, NULL},
+    {HEAD SIZES SLOW_LINKS("0.9") MEMORY FLOPS,
+     "\"links.between_slowdown\" must be a number from 1 to 10"},
+    {HEAD SIZES SLOW_LINKS("\"15 %\"") MEMORY FLOPS, "\"links.between_slowdown\" must be a number"},
     {HEAD SIZES "\"links\": 8, " MEMORY FLOPS, "\"links\" must be an object"},
     {"{\"name\": \"\", \"source\": \"s\", " SIZES MEMORY FLOPS, "\"name\" must be"},
     {HEAD SIZES THREADS("{}") MEMORY FLOPS, NULL},
@@ -137,7 +143,7 @@ static void check_threads(remat_context *ctx, struct remat_arena *arena, const c
 
 static const struct {
     const char *key, *said;
-    enum { INTEGER, NUMBER, NUMBER_OR_0 } kind;
+    enum { INTEGER, NUMBER, NUMBER_OR_0, FACTOR } kind;
     double least, most;
 } ranges[] = {
 #define RANGE(key, kind, least, most) {key, "\"" key "\" must be ", kind, least, most},

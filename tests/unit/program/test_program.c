@@ -89,6 +89,7 @@ static void compare_tables(const struct remat_program *p, const struct remat_pro
         SAME(live_bytes);
         SAME(cost_source);
         SAME(complete_before);
+        SAME(slowdown_permille);
     }
 }
 
