@@ -5,13 +5,13 @@ generator, dropout on. What the autograd engine holds between the passes is what
 
     main(CASE...)   of CASES, or all"""
 import copy
-import os
 
 import torch
 from torch._inductor import config
 
 import budgets
 import harness
+import kernels
 import models
 import peaks
 import remat
@@ -28,8 +28,7 @@ CASES = {"gpt2": ("gpt2", 560_000, False), "convolutions": ("convolutions", 100_
 
 
 def main(*names):
-    with harness.scratch() as folder, config.patch(fx_graph_cache=False):
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+    with kernels.cache(), config.patch(fx_graph_cache=False):
         for name in names or CASES:
             compare(name, *CASES[name])
 
@@ -46,11 +45,8 @@ def compare(name, model_name, budget_bytes, eager_random):
         compiled = torch.compile(model, backend=backend)
         seen = budgets.observe(model, step, compiled, state)
         graph = backend.report().graphs[0]
-        largest = max(float(one.abs().max()) for one in expected[:-1] if one.is_floating_point())
-        worst = max(float((one - other).abs().max()) for one, other in zip(seen[:-1], expected[:-1])
-                    if one.is_floating_point())
-        harness.check(worst <= TOLERANCE * largest, f"{name}: {worst} of {largest} off")
-        harness.check(torch.equal(seen[-1], expected[-1]), f"{name}: the generator is left otherwise")
+        worst = kernels.off(seen, expected)
+        harness.check(worst <= TOLERANCE, f"{name}: {worst} of the largest gradient off, or the generator is left otherwise")
         harness.check(graph.reruns > 0, f"{name}: nothing runs again within {budget_bytes} bytes")
         harness.check(graph.estimated_peak_bytes <= budget_bytes, f"{name}: above the budget: {graph}")
         harness.check(-1 < graph.bound <= graph.overhead, f"{name}: {graph.overhead} is below {graph.bound}")
@@ -61,7 +57,7 @@ def compare(name, model_name, budget_bytes, eager_random):
         held = held_bytes(model, step, compiled)
         harness.check(held == graph.saved_bytes, f"{name}: {held} bytes are held, {graph.saved_bytes} were planned")
         print(f"{name:25} {graph.planned_peak_bytes:>8} planned, {graph.estimated_peak_bytes:>8} by Inductor, of "
-              f"{graph.given_bytes:>8}; {graph.reruns:>3} reruns; {worst / largest:.1e} off", flush=True)
+              f"{graph.given_bytes:>8}; {graph.reruns:>3} reruns; {worst:.1e} off", flush=True)
 
 
 def held_bytes(model, step, f):

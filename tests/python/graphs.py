@@ -7,6 +7,7 @@ import torch
 
 import budgets
 import remat._backend
+import remat.fused
 
 
 class Graphs:
@@ -18,19 +19,26 @@ class Graphs:
         self.forward, self.backward, self.result_count = None, None, 0
 
     def __call__(self, module, inputs, **settings):
-        split = remat._backend.split
-
-        def kept(unrolled, forward_count, static):
-            self.forward, self.backward = split(unrolled, forward_count, static)
-            self.result_count = forward_count
-            return self.forward, self.backward
         another = copy.deepcopy(module) if self.look else None
-        with mock.patch.object(remat._backend, "split", kept):
+        with self._kept(remat._backend, "split", lambda found: found), \
+                self._kept(remat.fused, "fit", lambda found: found.graphs):
             run = self.backend(module, inputs, **settings)
         if another is not None and self.backward is not None:
             options = {"recomputable": list(self.backend.recomputable), "replay_random": self.backend.replay_random}
-            self.least_bytes = budgets.smallest(another, inputs, options=options)
+            self.least_bytes = budgets.smallest(another, inputs, kernels=self.backend.kernels, options=options)
         return run
+
+    def _kept(self, module, name, graphs_of, at=-2):
+        """Keeps the graphs that a function of the package makes; its last arguments are the count of results, and which
+        inputs are static."""
+        function = getattr(module, name)
+
+        def kept(*arguments):
+            found = function(*arguments)
+            self.forward, self.backward = map(copy.deepcopy, graphs_of(found))
+            self.result_count = arguments[at]
+            return found
+        return mock.patch.object(module, name, kept)
 
     def report(self):
         return self.backend.report()

@@ -123,7 +123,7 @@ class Backend:
             return default_partition(joint_module, joint_inputs, num_fwd_outputs=num_fwd_outputs,
                                      static_lifetime_input_indices=static)
         tags = rules.count_tags(joint_module)
-        prepare(joint_module, self.replay_random)
+        prepare(joint_module, num_fwd_outputs, self.replay_random)
         joint = Joint(joint_module, num_fwd_outputs, rounding(joint_module), self.recomputable)
         if variant is None:
             self.outside = outside.count(self.model, self.optimizer, self.accumulate)

@@ -223,5 +223,5 @@ def _fix(graph, node):
 
 def joint_of(module, forward_count, rounding=1, recomputable=()):
     module.graph = fx_graph_cse(module.graph)  # as PyTorch's own partitioner does
-    prepare(module)
+    prepare(module, forward_count)
     return Joint(module, forward_count, rounding, recomputable)

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is done to the joint graph before it is planned. Each pass keeps every result to the bit."""
 import torch
+from torch import fx
 
 from . import draws, nodes, rules
-from ._torch import CheckpointPolicy, must_be_in_backward
+from ._torch import CheckpointPolicy, must_be_in_backward, tree_leaves
 from .joint import AFTER_BORDER, after_border
 from .nodes import aten, hint, value
 
 
-def prepare(module, replay_random=False):
+def prepare(module, forward_count, replay_random=False):
     module.graph.eliminate_dead_code()
     rules.check_graph(module)
     split_dropout(module)
     if replay_random:
         draws.split(module)
     keep_old_values(module)
-    recompute_as_told(module)
+    recompute_as_told(module, forward_count)
     module.graph.lint()
     module.recompile()
 
@@ -84,45 +85,42 @@ def keep_old_values(module):
                 reader.replace_input_with(held, copy)
 
 
-def recompute_as_told(module):
-    """What is tagged MUST_RECOMPUTE, and read in the backward pass, gets a second node that runs there. What leaves its
+def recompute_as_told(module, forward_count):
+    """What is tagged MUST_RECOMPUTE gets a second node, which the backward pass reads and runs. What leaves its
     checkpointed region is an ordinary value, as in eager mode."""
     graph = module.graph
-    after = after_border(graph.nodes)
+    early = _of_forward_pass(graph, forward_count)
     twin = {}
-    for node in list(graph.nodes):
-        if node.op != "call_function" or node in after or node.op == "output":
-            continue
-        told = rules.tag(node) is CheckpointPolicy.MUST_RECOMPUTE and not _leaves_region(node, after)
+    for node in [node for node in graph.nodes if node in early and node.op == "call_function"]:
+        told = rules.tag(node) is CheckpointPolicy.MUST_RECOMPUTE and not _leaves_region(node, early)
         derived = nodes.is_getitem(node) or nodes.is_view(node)
-        if not (told or derived and any(operand in twin for operand in node.all_input_nodes)):
-            continue
-        if not any(user in after for user in _readers(node)):
-            continue
-        with graph.inserting_after(node):
-            copy = graph.node_copy(node, lambda operand: twin.get(operand, operand))
-        copy.meta = {**node.meta, AFTER_BORDER: True}
-        twin[node] = copy
-    for node in after:
-        for operand in node.all_input_nodes if node.op != "output" else ():
+        if told or derived and any(operand in twin for operand in node.all_input_nodes):
+            with graph.inserting_after(node):
+                copy = graph.node_copy(node, lambda operand: twin.get(operand, operand))
+            copy.meta = {**node.meta, AFTER_BORDER: True}
+            twin[node] = copy
+    made = set(twin.values())
+    for node in graph.nodes:
+        for operand in node.all_input_nodes if node not in early and node not in made and node.op != "output" else ():
             if operand in twin:
                 node.replace_input_with(operand, twin[operand])
     graph.eliminate_dead_code()
 
 
-def _readers(node):
-    """Users, and users of users that are told to be recomputed or only view the node."""
-    seen, todo = set(), [node]
+def _of_forward_pass(graph, forward_count):
+    """What its results and effects are made of. Not all else is made of tangents: the derivative of x**3 needs x**2."""
+    after = after_border(graph.nodes)
+    todo = [node for node in tree_leaves(graph.output_node().args)[:forward_count] if isinstance(node, fx.Node)]
+    todo += [node for node in graph.nodes if node not in after and node.op == "call_function" and node.is_impure()]
+    found = set()
     while todo:
-        for user in todo.pop().users:
-            if user not in seen:
-                seen.add(user)
-                todo.append(user)
-    return seen
+        node = todo.pop()
+        if node not in found:
+            found.add(node)
+            todo += node.all_input_nodes
+    return found
 
 
-def _leaves_region(node, after):
+def _leaves_region(node, early):
     region = node.meta.get("ac_graph_id")
-    return any(user.op == "output" or user not in after and user.meta.get("ac_graph_id") != region
-               for user in node.users)
-
+    return any(user.op == "output" or user in early and user.meta.get("ac_graph_id") != region for user in node.users)
