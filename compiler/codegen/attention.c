@@ -16,7 +16,7 @@
 struct attention {
     const struct remat_operand *operands;
     const char *names;
-    uint32_t operand_count, q;
+    uint32_t operand_count, absent, q;
     uint64_t batch, heads, kv_heads, queries, keys, head_size;
     uint32_t bytes; /* of an element */
     double scale, p;
@@ -29,13 +29,16 @@ static bool is_heads(const struct attention *a, uint32_t o)
     return a->operands[o].rank == 4;
 }
 
-static struct attention read_attention(const struct remat_operand *operands, uint32_t count,
-                                       const double *parameters, bool backward)
+static struct attention read_attention(const struct cuda_emitter *e,
+                                       const struct remat_command *command, bool backward)
 {
+    const struct remat_operand *operands = cuda_operand(e, command, 0);
     const struct remat_operand *q = &operands[backward], *k = q + 1;
-    uint32_t kind = backward ? REMAT_KERNEL_attention_backward : REMAT_KERNEL_attention;
+    const double *parameters = &e->program->parameters[command->parameter_begin];
+    uint32_t kind = e->program->kernels[command->kernel].kind;
     return (struct attention){.operands = operands,
-                              .operand_count = count,
+                              .operand_count = command->operand_end - command->operand_begin,
+                              .absent = command->absent,
                               .names = remat_kernel_row(kind)->operands,
                               .q = backward,
                               .scale = parameters[0],
@@ -193,7 +196,8 @@ static void write_operands(struct cuda_source *s, const struct attention *a)
     for (uint32_t o = 0; o < a->operand_count; o++) {
         const int64_t *strides = a->operands[o].strides;
         int length;
-        const char *name = remat_kernel_row_name(a->names, o, &length);
+        const char *name =
+            remat_kernel_row_name(a->names, remat_operand_number(a->absent, o), &length);
         if (is_heads(a, o))
             cuda_text(
                 s, "const struct heads %.*s = heads_at(arguments.word[%u], %lldu, %lldu, %lldu);",
@@ -219,19 +223,15 @@ static const char *const calls[] = {[CUDA_FORWARD] = cuda_body_attention_forward
                                     [CUDA_QUERIES] = cuda_body_attention_backward_queries};
 
 /* The kernel that the shape says: its body, threads, shared memory and blocks; `s->columns`: the
- * rows whose deltas, f32 each, lie in the workspace. All operands begin at multiples of `alignment`
- * bytes, at most 16. The arguments are the number of probabilities, the columns, the operands, the
- * parameters and, in backward, the workspace. */
-static remat_status write_attention(struct cuda_source *s, const struct remat_operand *operands,
-                                    uint32_t operand_count, const double *parameters,
-                                    uint32_t alignment, const struct remat_cuda_settings *settings)
+ * rows whose deltas, f32 each, lie in the workspace. The arguments are the number of probabilities,
+ * the columns, the operands, the parameters and, in backward, the workspace. */
+static remat_status write_attention(struct cuda_emitter *e, struct cuda_source *s)
 {
-    bool backward = s->shape != CUDA_FORWARD;
-    struct attention a = read_attention(operands, operand_count, parameters, backward);
-    alignment = row_alignment(&a, alignment);
+    struct attention a = read_attention(e, s->command, s->shape != CUDA_FORWARD);
+    uint32_t alignment = row_alignment(&a, cuda_alignment(e, s->command));
     REMAT_CHECK(check(s, &a, alignment));
     a.copy_bytes = alignment == 16 ? 16 : 4;
-    choose_tiles(&a, s->shape, settings);
+    choose_tiles(&a, s->shape, e->settings);
     s->width = s->shape == CUDA_DELTA ? 4 / a.bytes : a.copy_bytes / a.bytes;
     s->threads = a.warps * 32;
     s->held_blocks = a.held_blocks;
@@ -253,10 +253,7 @@ static remat_status emit_attention(struct cuda_emitter *e, const struct remat_co
     struct cuda_source s = cuda_start_source(e, command, shape);
     if (e->code->prelude_count == 1)
         cuda_add_prelude(e, cuda_attention);
-    REMAT_CHECK(write_attention(&s, cuda_operand(e, command, 0),
-                                command->operand_end - command->operand_begin,
-                                &e->program->parameters[command->parameter_begin],
-                                cuda_alignment(e, command), e->settings));
+    REMAT_CHECK(write_attention(e, &s));
     REMAT_CHECK(cuda_add_launch(e, &s));
     cuda_add_command_words(e, command);
     if (shape != CUDA_FORWARD) {

@@ -26,8 +26,8 @@ static bool fits_row(const struct remat_program *program, const struct remat_com
     uint32_t count = command->operand_end - command->operand_begin;
     for (uint32_t k = 0; *row->layouts && k < count; k++) {
         const struct remat_operand *o = &program->operands[command->operand_begin + k];
-        if (!remat_layout_has(row->layouts[remat_kernel_row_letter(row, k, count)], o->rank,
-                              o->shape, o->strides))
+        if (!remat_layout_has(row->layouts[remat_kernel_row_letter(row, command->absent, k, count)],
+                              o->rank, o->shape, o->strides))
             return false;
     }
     return true;

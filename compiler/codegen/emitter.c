@@ -153,6 +153,13 @@ uint64_t cuda_operand_begin(const struct cuda_emitter *e, const struct remat_ope
            operand->offset_elements * remat_dtype_bytes((remat_dtype)operand->dtype);
 }
 
+bool cuda_has_operand(const struct cuda_emitter *e, const struct remat_command *command,
+                      const char *name)
+{
+    return remat_kernel_operand(e->program->kernels[command->kernel].kind, command->absent,
+                                command->operand_end - command->operand_begin, name) != REMAT_NONE;
+}
+
 double cuda_parameter(const struct cuda_emitter *e, const struct remat_command *command, uint32_t p)
 {
     assert(p < command->parameter_end - command->parameter_begin);

@@ -25,6 +25,10 @@ typedef remat_status cuda_emit(struct cuda_emitter *e, const struct remat_comman
 const struct remat_operand *cuda_operand(const struct cuda_emitter *e,
                                          const struct remat_command *command, uint32_t index);
 
+/* Whether an optional operand is there. */
+bool cuda_has_operand(const struct cuda_emitter *e, const struct remat_command *command,
+                      const char *name);
+
 double cuda_parameter(const struct cuda_emitter *e, const struct remat_command *command,
                       uint32_t index);
 

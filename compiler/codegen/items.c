@@ -8,15 +8,18 @@
 #include "unwind.h"
 
 /* Operands, those that there are, and parameters by the names in builtin_kernels.def. */
-static void write_names(struct cuda_source *s, uint32_t kind, uint32_t operands)
+static void write_names(struct cuda_source *s, uint32_t kind)
 {
     const struct remat_kernel_row *row = remat_kernel_row(kind);
+    const struct remat_command *command = s->command;
     const char *name;
-    uint32_t word = 2;
+    uint32_t word = 2, operands = command->operand_end - command->operand_begin;
     int length;
-    for (uint32_t k = 0; k < operands && (name = remat_kernel_row_name(row->operands, k, &length));
-         k++)
+    for (uint32_t k = 0; k < operands; k++) {
+        name =
+            remat_kernel_row_name(row->operands, remat_operand_number(command->absent, k), &length);
         cuda_text(s, "u8 *const %.*s = (u8 *)arguments.word[%u];", length, name, word++);
+    }
     for (uint32_t k = 0; (name = remat_kernel_row_name(row->parameters, k, &length)); k++)
         cuda_text(s, "const double %.*s = double_of_bits(arguments.word[%u]);", length, name,
                   word++);
@@ -32,8 +35,7 @@ static struct cuda_source begin_items(struct cuda_emitter *e, const struct remat
         s.rows *= (uint64_t)last->shape[k];
     cuda_text(&s, "const u64 item = (u64)block_index() * %u + thread_index();", CUDA_THREADS);
     cuda_text(&s, "if (item >= arguments.word[0]) return;");
-    write_names(&s, e->program->kernels[command->kernel].kind,
-                command->operand_end - command->operand_begin);
+    write_names(&s, e->program->kernels[command->kernel].kind);
     return s;
 }
 
@@ -68,8 +70,8 @@ remat_status cuda_emit_fill_normal_part(struct cuda_emitter *e, const struct rem
     uint32_t operands = command->operand_end - command->operand_begin;
     const struct cuda_constant constants[] = {
         {"dtype", 0, cuda_dtype_name(out->dtype)},
-        {"part", 0, operands > 1 ? "(i32)read4(rank)" : "0"},
-        {"block", 0, operands > 2 ? "(i32)read4(block)" : "0"},
+        {"part", 0, cuda_has_operand(e, command, "rank") ? "(i32)read4(rank)" : "0"},
+        {"block", 0, cuda_has_operand(e, command, "block") ? "(i32)read4(block)" : "0"},
         {"seed", 2 + operands + (command->parameter_end - command->parameter_begin), NULL}};
     s.rows = 1;
     for (uint32_t k = 0; k < out->rank; k++)

@@ -304,7 +304,8 @@ static remat_status read_node_head(struct ingest *in, struct remat_node_info *ou
         .input_count = from->inputs.count,
         .output_count = from->outputs.count,
         .attribute_count = from->attributes.count,
-        .instance = from->instance};
+        .instance = from->instance,
+        .absent = from->absent};
     const struct remat_op_info *op = remat_op_info(out->op);
     if (out->input_count < op->inputs_min || out->input_count > op->inputs_max)
         return INVALID(in, NODE "%u inputs, expected %u to %u", AT_NODE(in), out->input_count,
@@ -435,7 +436,7 @@ remat_status remat_graph_read(remat_context *ctx, const char *name, const void *
     REMAT_CHECK(remat_reader_result(r, remat_fb_open_graph(r->data, r->bytes, &in.root)));
     REMAT_CHECK(remat_reader_versions(r, in.root.producer, in.root.format_version,
                                       in.root.min_reader_version, in.root.required_features,
-                                      REMAT_FEATURE_PLAN_ONLY));
+                                      REMAT_FEATURE_PLAN_ONLY | REMAT_FEATURE_ABSENT));
     REMAT_CHECK(remat_reader_text(r, in.root.name, "name", 0, &graph_name));
     in.graph = remat_graph_create(arena, graph_name);
     REMAT_CHECK(remat_reader_text(r, in.root.config, "config", 0, &in.graph->config));

@@ -84,6 +84,7 @@ REMAT_WRITE_TABLES(graph_Node, struct node_table, struct remat_node_info, nodes,
     in.origin = from->origin == from->op ? -1 : whole->index[from->origin];
     in.origin_group = from->origin_group == i ? -1 : (int32_t)from->origin_group;
     in.instance = from->instance;
+    in.absent = from->absent;
     REMAT_TRY(write_attributes(w, from, &in.attributes));
 })
 
@@ -121,6 +122,15 @@ fail:
     return st;
 }
 
+/* What a reader must know of. */
+static uint64_t features(const struct remat_graph *graph)
+{
+    uint64_t out = remat_plan_only_feature(graph->plan_only);
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        out |= graph->nodes[n].absent ? REMAT_FEATURE_ABSENT : 0;
+    return out;
+}
+
 static remat_status write_graph(struct remat_writer *w, const void *what,
                                 enum remat_fb_result *result, const void **data, size_t *bytes)
 {
@@ -129,8 +139,7 @@ static remat_status write_graph(struct remat_writer *w, const void *what,
     int32_t index[REMAT_OP_COUNT];
     struct remat_fb_graph_Graph in = {.format_version = REMAT_FORMAT_VERSION,
                                       .min_reader_version = REMAT_FORMAT_VERSION,
-                                      .required_features =
-                                          remat_plan_only_feature(graph->plan_only),
+                                      .required_features = features(graph),
                                       .outputs = {graph->outputs, graph->output_count}};
     REMAT_TRY(remat_writer_text(w, "remat", &in.producer));
     REMAT_TRY(remat_writer_text(w, graph->name, &in.name));

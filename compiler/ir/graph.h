@@ -140,6 +140,7 @@ struct remat_node_info {
     const remat_value *outputs;
     const struct remat_attribute *attributes;
     uint32_t instance; /* 0: an original; clones: clone_round.h */
+    uint32_t absent;   /* of optional operands, as kernel.h has it: remat_node_operand of ops.h */
 };
 
 /* A path such as "layers.3/attn/core". A path element "NAME.INDEX" makes a stack of layers NAME and

@@ -336,6 +336,7 @@ static void write_builtin(struct remat_kernel_writer *w, struct remat_kernel_inf
     find_parameters(w->arena, node, kernel);
     kernel->operands = b.operands.items;
     kernel->operand_count = (uint32_t)b.operands.count;
+    kernel->absent = remat_op_kernel_absent(node);
 }
 
 /* --- sharing memory between an operand that is read and one that is written ---

@@ -42,6 +42,7 @@ struct remat_kernel_info {
     uint32_t node_count, operand_count, parameter_count;
     remat_node *nodes; /* in graph order */
     struct remat_kernel_operand *operands;
+    uint32_t absent; /* of a built-in kernel's operands, as kernel.h has it */
     double *parameters;
     struct remat_shape space;      /* of a fused kernel */
     struct remat_kernel_body body; /* of a fused kernel */

@@ -148,7 +148,7 @@ static remat_status read_phase(remat_graph_builder *g, const remat_node_spec *no
 static remat_status check_node(remat_graph_builder *g, const remat_node_spec *node)
 {
     for (uint32_t k = 0; k < node->input_count; k++)
-        if (node->inputs[k] >= g->graph->value_count)
+        if (node->inputs[k] >= g->graph->value_count && node->inputs[k] != REMAT_ABSENT)
             return remat_error(
                 g->handle.ctx, REMAT_ERROR_INVALID, "node \"%.200s\": input %u is no value so far",
                 node->output_count && node->outputs[0].name ? node->outputs[0].name : "", k);
@@ -163,7 +163,6 @@ static remat_status add_node(void *user)
     remat_graph_builder *g = a->to;
     const remat_node_spec *from = a->node;
     struct remat_node_info info = {.origin_group = REMAT_NONE,
-                                   .input_count = from->input_count,
                                    .output_count = from->output_count,
                                    .attribute_count = from->attribute_count};
     struct remat_attribute *attributes;
@@ -177,8 +176,14 @@ static remat_status add_node(void *user)
     REMAT_NEW(&g->handle.arena, inputs, from->input_count);
     REMAT_NEW(&g->handle.arena, outputs, from->output_count);
     info.scope = remat_graph_scope(&g->handle.arena, g->graph, from->scope ? from->scope : "");
-    for (uint32_t k = 0; k < from->input_count; k++)
-        inputs[k].i = from->inputs[k];
+    info.input_count = 0;
+    for (uint32_t k = 0, absent = 0; k < from->input_count; k++)
+        if (from->inputs[k] == REMAT_ABSENT) {
+            absent |= k < 32 ? 1u << k : 0;
+        } else {
+            info.absent = absent;
+            inputs[info.input_count++].i = from->inputs[k];
+        }
     for (uint32_t k = 0; k < from->output_count; k++)
         outputs[k] = add_value(g, &from->outputs[k]);
     info.inputs = inputs;

@@ -335,6 +335,7 @@ static void lower_kernel(struct lowerer *l, uint32_t position)
     if (command->rank)
         memcpy(command->space, kernel->space.dims, sizeof command->space);
     command->kernel = intern_kernel(l, kernel->kind, kernel).i;
+    command->absent = kernel->absent;
     if (remat_kernel_kind_is_transfer(kernel->kind))
         command->complete_before =
             l->first.i + (l->segment->arranged.complete_before

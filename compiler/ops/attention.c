@@ -22,8 +22,7 @@ OP_SHAPE(attention)
             ctx, "causal attention of %lld queries to %lld keys: the first queries see no key",
             (long long)q->dims[1], (long long)k->dims[1]);
     REMAT_CHECK(remat_check_window(ctx, node, k->dims[1]));
-    if (node->input_count < remat_op_info(node->op)->inputs_max &&
-        remat_node_number(node, "p") != 0)
+    if (remat_is_none(remat_node_operand(node, "rng")) && remat_node_number(node, "p") != 0)
         return INVALID(ctx, "dropout needs the state of the random generator");
     return REMAT_OK;
 }
@@ -67,14 +66,13 @@ uint64_t remat_op_product_flops(const struct remat_graph *graph, const struct re
 
 OP_DERIVE(attention)
 {
-    bool drops = node->input_count > 3;
     const remat_value inputs[] = {gradient,
                                   node->inputs[0],
                                   node->inputs[1],
                                   node->inputs[2],
                                   node->outputs[0],
                                   node->outputs[1],
-                                  drops ? node->inputs[3] : REMAT_NO_VALUE};
-    remat_build(b, REMAT_OP_attention_backward, inputs, 6 + drops, node->attributes,
-                node->attribute_count, in_gradients);
+                                  OPTIONAL(node->inputs, "rng")};
+    remat_build(b, REMAT_OP_attention_backward, inputs, sizeof inputs / sizeof *inputs,
+                node->attributes, node->attribute_count, in_gradients);
 }

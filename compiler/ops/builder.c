@@ -35,6 +35,23 @@ static const char *result_name(struct remat_builder *b, const char *first, uint1
 }
 
 #define RESULTS_MAX 8
+#define INPUTS_MAX  16
+
+/* Drops operands that are absent from a node's inputs, and notes them if others follow. */
+static void drop_absent(struct remat_node_info *node, remat_value given[INPUTS_MAX])
+{
+    uint32_t count = 0, absent = 0;
+    assert(node->input_count <= INPUTS_MAX);
+    for (uint32_t k = 0; k < node->input_count; k++)
+        if (remat_is_none(node->inputs[k].i)) {
+            absent |= 1u << k;
+        } else {
+            node->absent = absent;
+            given[count++] = node->inputs[k];
+        }
+    node->inputs = given;
+    node->input_count = count;
+}
 
 /* *large: it would be right if its results were smaller. */
 static remat_status build(struct remat_builder *b, uint16_t op, const remat_value *inputs,
@@ -42,7 +59,7 @@ static remat_status build(struct remat_builder *b, uint16_t op, const remat_valu
                           uint32_t attribute_count, remat_value *outputs, bool *large)
 {
     assert(remat_op_info(op)->outputs <= RESULTS_MAX);
-    remat_value results[RESULTS_MAX];
+    remat_value results[RESULTS_MAX], given[INPUTS_MAX];
     struct remat_value_info infos[RESULTS_MAX];
     struct remat_node_info node = {
         .op = op,
@@ -58,8 +75,7 @@ static remat_status build(struct remat_builder *b, uint16_t op, const remat_valu
         .attributes = attributes,
         .instance = b->instance,
     };
-    for (uint32_t k = 0; k < input_count; k++)
-        assert(!remat_is_none(inputs[k].i));
+    drop_absent(&node, given);
     remat_status st = remat_op_infer(b->arena->ctx, b->graph, &node, infos);
     if (st != REMAT_OK) {
         const char *name = b->name ? b->name : b->prefix ? b->prefix : "";

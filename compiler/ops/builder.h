@@ -58,8 +58,9 @@ remat_value remat_build_slice(struct remat_builder *b, remat_value x, uint32_t a
 remat_value remat_build_rows(struct remat_builder *b, remat_value x);
 int64_t remat_shape_rows(const struct remat_shape *shape); /* that product */
 
-/* Returns the first output; `outputs` may be NULL if there is no other. Attributes are copied. If
- * the operand of a view ends a chain of the maximal length, it is copied first. */
+/* Returns the first output; `outputs` may be NULL if there is no other. Inputs are the operands of
+ * the op's row, REMAT_NO_VALUE for an optional one that is absent. Attributes are copied. If the
+ * operand of a view ends a chain of the maximal length, it is copied first. */
 remat_value remat_build(struct remat_builder *b, uint16_t op, const remat_value *inputs,
                         uint32_t input_count, const struct remat_attribute *attributes,
                         uint32_t attribute_count, remat_value *outputs);

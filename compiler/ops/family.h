@@ -49,6 +49,16 @@
 #define F32(x)        remat_build_cast(b, x, REMAT_F32)
 #define LIKE(x, like) remat_build_like(b, x, like)
 
+/* The optional operand of that name among a node's inputs, or those that stand for them;
+ * REMAT_NO_VALUE: it is absent. */
+#define OPTIONAL(inputs, name) remat_optional(node, inputs, name)
+static inline remat_value remat_optional(const struct remat_node_info *node,
+                                         const remat_value *inputs, const char *name)
+{
+    uint32_t k = remat_node_operand(node, name);
+    return remat_is_none(k) ? REMAT_NO_VALUE : inputs[k];
+}
+
 #define INVALID(ctx, ...) remat_error((ctx), REMAT_ERROR_INVALID, __VA_ARGS__)
 
 /* An output for a shape function to return. */

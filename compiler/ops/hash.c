@@ -66,6 +66,8 @@ static uint64_t hash_node(uint64_t h, const struct remat_graph *graph,
     h = remat_hash_string(graph->scopes[node->scope.i].path, h);
     h = hash_ids(h, node->inputs, node->input_count);
     h = hash_ids(h, node->outputs, node->output_count);
+    if (node->absent)
+        h = hash_u64(h, node->absent);
     h = hash_u64(h, node->attribute_count);
     for (uint32_t a = 0; a < node->attribute_count; a++)
         h = remat_attribute_hash(h, &node->attributes[a]);

@@ -2,6 +2,7 @@
 /* Inference from a row of the op table: arity, attribute keys and kinds, the signature, the row's
  * own shape rule, sizes. */
 #include "family.h"
+#include "lengths.h"
 #include "range.h"
 
 #include <assert.h>
@@ -60,6 +61,18 @@ static remat_status check_attributes(remat_context *ctx, const struct remat_node
     return REMAT_OK;
 }
 
+static remat_status check_absent(remat_context *ctx, const struct remat_node_info *node)
+{
+    uint32_t last = remat_operand_number(node->absent, node->input_count - 1);
+    for (uint32_t k = 0; node->absent && k < 32; k++)
+        if ((node->absent >> k & 1) && (k >= last || !remat_op_optional(node->op, k)))
+            return INVALID(ctx, "operand %u is absent, which is not optional or follows the last",
+                           k);
+    return node->absent && last >= remat_op_table[node->op].inputs_max
+               ? INVALID(ctx, "%u inputs are too many beside absent ones", node->input_count)
+               : REMAT_OK;
+}
+
 static remat_status check_arity(remat_context *ctx, const struct remat_node_info *node)
 {
     const struct remat_op_info *op = &remat_op_table[node->op];
@@ -72,7 +85,7 @@ static remat_status check_arity(remat_context *ctx, const struct remat_node_info
     if (op->outputs ? node->output_count != op->outputs : node->output_count == 0)
         return INVALID(ctx, "%u outputs, expected %s%u", node->output_count,
                        op->outputs ? "" : "at least ", op->outputs ? op->outputs : 1u);
-    return REMAT_OK;
+    return check_absent(ctx, node);
 }
 
 /* --- signatures --- */
@@ -80,14 +93,19 @@ static remat_status check_arity(remat_context *ctx, const struct remat_node_info
 struct signature { /* what is left of a row's, and what it stands for so far */
     const char *rest;
     remat_dtype dtype; /* of e and =; 0: not known yet */
-    bool led;          /* `leading` is known */
-    struct remat_shape leading;
-    int64_t lengths['z' + 1]; /* of letters; 0: not known yet */
+    struct remat_lengths lengths;
 };
+
+/* An operand without its name. */
+static const char *type_of(const char *operand)
+{
+    size_t length = strcspn(operand, ": ");
+    return operand[length] == ':' ? operand + length + 1 : operand;
+}
 
 static remat_dtype dtype_of(const struct signature *s, remat_dtype given)
 {
-    switch (*s->rest) {
+    switch (*type_of(s->rest)) {
     case 'F':
         return REMAT_F32;
     case 'i':
@@ -99,23 +117,13 @@ static remat_dtype dtype_of(const struct signature *s, remat_dtype given)
     }
 }
 
-/* The shape that the brackets say; what is not known yet is as in `given`, which has as many axes
- * as there are letters, at least. */
+/* The shape that the brackets say. */
 static struct remat_shape shape_of(struct signature *s, const struct remat_shape *given)
 {
-    const char *axes = s->rest + 2;
-    bool leads = *axes == '*';
-    uint32_t own = (uint32_t)strcspn(axes, "]") - leads, at = given ? given->rank - own : 0;
-    for (uint32_t d = 0; leads && !s->led && d < at; d++)
-        s->leading.dims[s->leading.rank++] = given->dims[d];
-    s->led |= leads;
-    struct remat_shape shape = leads ? s->leading : (struct remat_shape){0};
-    for (axes += leads; *axes != ']'; axes++, at++) {
-        int64_t *length = &s->lengths[(int)*axes];
-        if (*length == 0)
-            *length = *axes <= '9' ? *axes - '0' : given->dims[at];
-        shape.dims[shape.rank++] = *length;
-    }
+    struct remat_shape shape = {0};
+    shape.rank = remat_lengths_expected(&s->lengths, type_of(s->rest) + 2, given ? given->rank : 0,
+                                        given ? given->dims : NULL, shape.dims);
+    assert(shape.rank <= REMAT_RANK_MAX);
     return shape;
 }
 
@@ -124,16 +132,16 @@ static remat_status check_operand(remat_context *ctx, struct signature *s,
                                   const struct remat_node_info *node, uint32_t k)
 {
     const struct remat_value_info *value = remat_input(graph, node, k);
-    char type = s->rest[0];
-    bool shaped = s->rest[1] == '[', leads = shaped && s->rest[2] == '*';
-    uint32_t axes = shaped ? (uint32_t)strcspn(s->rest + 2, "]") - leads : 0;
-    if (type == 'e' && !s->dtype)
+    const char *type = type_of(s->rest);
+    bool shaped = type[1] == '[';
+    struct remat_axes axes = shaped ? remat_lengths_axes(type + 2) : (struct remat_axes){0, true};
+    if (*type == 'e' && !s->dtype)
         REMAT_CHECK(remat_check_computed(ctx, graph, node, k));
     remat_dtype dtype = dtype_of(s, value->dtype);
-    if (type == 'e' || type == '=')
+    if (*type == 'e' || *type == '=')
         s->dtype = dtype;
-    REMAT_CHECK(remat_check_input(ctx, graph, node, k, dtype, axes,
-                                  shaped && !leads ? axes : REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_input(ctx, graph, node, k, dtype, axes.axes,
+                                  axes.leads ? REMAT_ANY_RANK : axes.axes));
     if (!shaped)
         return REMAT_OK;
     struct remat_shape expected = shape_of(s, &value->shape);
@@ -152,9 +160,9 @@ static remat_status infer(remat_context *ctx, const struct remat_graph *graph,
 {
     const struct remat_op_info *op = &remat_op_table[node->op];
     struct signature s = {.rest = op->signature};
-    for (uint32_t k = 0; *s.rest != '-'; k++, next_operand(&s))
-        if (k < node->input_count)
-            REMAT_CHECK(check_operand(ctx, &s, graph, node, k));
+    for (uint32_t number = 0, k = 0; *s.rest != '-'; number++, next_operand(&s))
+        if (k < node->input_count && remat_operand_number(node->absent, k) == number)
+            REMAT_CHECK(check_operand(ctx, &s, graph, node, k++));
     if (op->shape)
         REMAT_CHECK(op->shape(ctx, graph, node, outputs));
     next_operand(&s);

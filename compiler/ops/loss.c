@@ -128,7 +128,7 @@ OP_SHAPE(linear_cross_entropy)
     struct remat_shape bias = {1, {columns}};
     REMAT_CHECK(check_classes(ctx, node, columns));
     REMAT_CHECK(remat_check_shape(ctx, graph, node, 2, &leading));
-    if (node->input_count > 3)
+    if (!remat_is_none(remat_node_operand(node, "bias")))
         REMAT_CHECK(remat_check_shape(ctx, graph, node, 3, &bias));
     int64_t rows = remat_shape_elements(&leading), chunk = remat_node_int(node, "rows", rows);
     if (chunk < 1 || (rows - 1) / chunk >= REMAT_LOSS_CHUNKS_MAX)
@@ -200,7 +200,7 @@ OP_EXPAND(linear_cross_entropy)
     int64_t rows = remat_shape_rows(&shape), chunk = remat_node_int(node, "rows", rows);
     h.x = remat_build_rows(b, inputs[0]);
     h.targets = remat_build_reshape(b, inputs[2], &rows, 1);
-    h.bias = node->input_count > 3 ? inputs[3] : REMAT_NO_VALUE;
+    h.bias = OPTIONAL(inputs, "bias");
     remat_value share = share_of(b, node, inputs[2]);
     h.share = remat_build_reshape(b, share, NULL, 0);
     for (int64_t begin = 0; begin < rows; begin += chunk)
@@ -218,6 +218,6 @@ OP_DERIVE(linear_cross_entropy)
 {
     in_gradients[1] = remat_build_scaled(b, node->outputs[2], gradient);
     in_gradients[0] = remat_build_scaled(b, node->outputs[1], gradient);
-    if (node->input_count > 3)
+    if (!remat_is_none(remat_node_operand(node, "bias")))
         in_gradients[3] = remat_build_scaled(b, node->outputs[3], gradient);
 }

@@ -46,8 +46,9 @@ OP_SHAPE(linear)
     if (x->dims[x->rank - 1] != w->dims[transposed ? 1 : 0])
         return INVALID(ctx, "input %s does not fit weight %s%s", SHAPE_TEXT(x), SHAPE_TEXT(w),
                        transposed ? " (transposed)" : "");
-    if (node->input_count > 2)
-        REMAT_CHECK(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {n}}));
+    uint32_t bias = remat_node_operand(node, "bias");
+    if (!remat_is_none(bias))
+        REMAT_CHECK(remat_check_shape(ctx, graph, node, bias, &(struct remat_shape){1, {n}}));
     outputs[0] = remat_typed(remat_input(graph, node, 0)->dtype, *x);
     outputs[0].shape.dims[x->rank - 1] = n;
     return REMAT_OK;
@@ -59,7 +60,7 @@ OP_FLOPS(matmul)
     const struct remat_shape *a =
         remat_input_shape(graph, node, node->op == REMAT_OP_matmul_accumulate);
     int64_t k = a->dims[a->rank - (remat_node_int(node, "transpose_a", 0) ? 2 : 1)];
-    bool biased = node->op == REMAT_OP_linear && node->input_count > 2;
+    bool biased = node->op == REMAT_OP_linear && !remat_is_none(remat_node_operand(node, "bias"));
     int64_t results = remat_shape_elements(&graph->values[node->outputs[0].i].shape);
     return remat_mul_saturated((uint64_t)results, 2 * (uint64_t)k + biased);
 }
@@ -87,8 +88,9 @@ OP_DERIVE(linear)
     remat_value g_rows = remat_build_rows(b, gradient);
     in_gradients[1] = transposed ? remat_build_matmul(b, g_rows, x_rows, true, false)
                                  : remat_build_matmul(b, x_rows, g_rows, true, false);
-    if (node->input_count > 2)
-        in_gradients[2] = LIKE(OP1(column_sum, F32(gradient)), node->inputs[2]);
+    remat_value bias = OPTIONAL(node->inputs, "bias");
+    if (!remat_is_none(bias.i))
+        in_gradients[2] = LIKE(OP1(column_sum, F32(gradient)), bias);
     remat_value x_gradient = remat_build_matmul(b, g_rows, node->inputs[1], false, !transposed);
     in_gradients[0] = remat_build_reshape(b, x_gradient, shape.dims, shape.rank);
 }
@@ -101,6 +103,7 @@ OP_EXPAND(linear)
     remat_value rows = remat_build_rows(b, inputs[0]);
     remat_value product = remat_build_matmul(b, rows, inputs[1], false, transposed);
     outputs[0] = remat_build_reshape(b, product, shape.dims, shape.rank);
-    if (node->input_count > 2)
-        outputs[0] = OP2(add, outputs[0], inputs[2]);
+    remat_value bias = OPTIONAL(inputs, "bias");
+    if (!remat_is_none(bias.i))
+        outputs[0] = OP2(add, outputs[0], bias);
 }

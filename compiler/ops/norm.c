@@ -15,16 +15,15 @@ static remat_value mean_of(struct remat_builder *b, remat_value x)
 OP_EXPAND(layer_norm)
 {
     double epsilon = remat_node_number(node, "epsilon");
-    bool shifts = node->input_count > 2;
-    remat_value x = F32(inputs[0]), gamma = F32(inputs[1]), beta = REMAT_NO_VALUE;
-    if (shifts)
-        beta = F32(inputs[2]);
+    remat_value x = F32(inputs[0]), gamma = F32(inputs[1]), beta = OPTIONAL(inputs, "beta");
+    if (!remat_is_none(beta.i))
+        beta = F32(beta);
     remat_value mean = mean_of(b, x);
     remat_value d = OP2(sub, x, mean);
     remat_value variance = mean_of(b, OP2(mul, d, d));
     remat_value rstd = OP1(rsqrt, OP2(add, variance, NUMBER(epsilon)));
     remat_value y = OP2(mul, OP2(mul, d, rstd), gamma);
-    if (shifts)
+    if (!remat_is_none(beta.i))
         y = OP2(add, y, beta);
     outputs[0] = LIKE(y, inputs[0]);
     outputs[1] = mean;
@@ -42,8 +41,9 @@ OP_DERIVE(layer_norm)
     remat_value dy = F32(gradient);
     remat_value d_gamma = OP1(column_sum, OP2(mul, dy, normalised(b, node)));
     in_gradients[1] = LIKE(d_gamma, node->inputs[1]);
-    if (node->input_count > 2)
-        in_gradients[2] = LIKE(OP1(column_sum, dy), node->inputs[2]);
+    remat_value beta = OPTIONAL(node->inputs, "beta");
+    if (!remat_is_none(beta.i))
+        in_gradients[2] = LIKE(OP1(column_sum, dy), beta);
 
     remat_value h = normalised(b, node);
     remat_value g = OP2(mul, dy, F32(node->inputs[1]));

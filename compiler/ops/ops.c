@@ -74,9 +74,58 @@ remat_value remat_storage_root(const struct remat_graph *graph, remat_value valu
     }
 }
 
+/* --- optional operands --- */
+
+/* Operand `number` of the signature, which begins with its name if it has one; NULL: the signature
+ * does not tell it. */
+static const char *find_signed(uint16_t op, uint32_t number)
+{
+    const char *text = remat_op_info(op)->signature;
+    for (; *text != '-' && number > 0; number--) {
+        text += strcspn(text, " ");
+        text += strspn(text, " ");
+    }
+    return *text == '-' ? NULL : text;
+}
+
+bool remat_op_optional(uint16_t op, uint32_t number)
+{
+    const char *text = find_signed(op, number);
+    return text && text[strcspn(text, " ") - 1] == '?';
+}
+
+const char *remat_op_operand_name(uint16_t op, uint32_t number, int *length)
+{
+    const char *text = find_signed(op, number);
+    assert(text);
+    *length = (int)strcspn(text, ":");
+    return text;
+}
+
+uint32_t remat_op_find_operand(uint16_t op, const char *name, size_t length)
+{
+    for (uint32_t number = 0; number < remat_op_info(op)->inputs_max; number++) {
+        int own;
+        if (!remat_op_optional(op, number))
+            continue;
+        const char *text = remat_op_operand_name(op, number, &own);
+        if ((size_t)own == length && memcmp(text, name, length) == 0)
+            return number;
+    }
+    return REMAT_NONE;
+}
+
+uint32_t remat_node_operand(const struct remat_node_info *node, const char *name)
+{
+    uint32_t number = remat_op_find_operand(node->op, name, strlen(name));
+    assert(number != REMAT_NONE);
+    return remat_operand_position(node->absent, node->input_count, number);
+}
+
 uint32_t remat_op_inputs_before_results(const struct remat_node_info *node)
 {
-    bool drops = (node->op == REMAT_OP_attention && node->input_count > 3) ||
-                 (node->op == REMAT_OP_attention_backward && node->input_count > 6);
-    return node->input_count - drops;
+    uint32_t count = node->input_count;
+    while (count > 0 && remat_op_optional(node->op, remat_operand_number(node->absent, count - 1)))
+        count--;
+    return count;
 }

@@ -91,6 +91,17 @@ double remat_node_number(const struct remat_node_info *node, const char *key);
 remat_node remat_find_foreign(const struct remat_graph *graph);
 bool remat_op_recomputable(uint16_t op); /* neither in place nor stateful */
 
+/* --- optional operands (those of a row that end in "?") --- */
+
+bool remat_op_optional(uint16_t op, uint32_t number); /* whether operand `number` of the row is */
+/* The name of one, to be printed with "%.*s". */
+const char *remat_op_operand_name(uint16_t op, uint32_t number, int *length);
+/* The number of the one with that name; REMAT_NONE: the row has none. */
+uint32_t remat_op_find_operand(uint16_t op, const char *name, size_t length);
+/* Which of the node's inputs is the operand of that name, which its row has; REMAT_NONE: it is
+ * absent. */
+uint32_t remat_node_operand(const struct remat_node_info *node, const char *name);
+
 /* infer.c: checks arity and attribute keys, then calls shape(). The message does not name the node.
  */
 remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
@@ -103,8 +114,13 @@ remat_value remat_storage_root(const struct remat_graph *graph, remat_value valu
 remat_value remat_state_of(const struct remat_graph *graph, remat_value value);
 
 /* Number of a built-in node's inputs that precede its results among the kernel's operands: all but
- * the random state of attention, which follows them. */
+ * optional ones, which follow them. */
 uint32_t remat_op_inputs_before_results(const struct remat_node_info *node);
+/* And which of the kernel's operands are absent. */
+static inline uint32_t remat_op_kernel_absent(const struct remat_node_info *node)
+{
+    return node->absent << node->output_count;
+}
 
 /* attention.c: the model flops of a matmul or of attention, whose gradient counts without the
  * scores that it recomputes; 0 for other ops. */

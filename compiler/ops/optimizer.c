@@ -8,11 +8,9 @@
 
 uint32_t remat_op_flag(const struct remat_node_info *node)
 {
-    uint32_t k = node->op == REMAT_OP_adamw    ? 5
-                 : node->op == REMAT_OP_sgd    ? 3
-                 : node->op == REMAT_OP_assign ? 2
-                                               : REMAT_NONE;
-    return k < node->input_count ? k : REMAT_NONE;
+    bool may =
+        node->op == REMAT_OP_adamw || node->op == REMAT_OP_sgd || node->op == REMAT_OP_assign;
+    return may ? remat_node_operand(node, "flag") : REMAT_NONE;
 }
 
 /* state := value in its dtype. */

@@ -53,19 +53,19 @@ static remat_status replace(struct remat_rebuild *r, const struct loss_head *hea
         remat_attribute_int("transpose_weight", remat_node_int(linear, "transpose_weight", 0))};
     for (uint32_t k = 0; k < loss->attribute_count; k++) /* ignore_index, classes */
         attributes[2 + k] = loss->attributes[k];
-    remat_value inputs[4] = {r->values[linear->inputs[0].i], r->values[linear->inputs[1].i],
-                             r->values[loss->inputs[1].i]};
+    uint32_t bias = remat_node_operand(linear, "bias");
+    const remat_value inputs[4] = {r->values[linear->inputs[0].i], r->values[linear->inputs[1].i],
+                                   r->values[loss->inputs[1].i],
+                                   remat_is_none(bias) ? REMAT_NO_VALUE
+                                                       : r->values[linear->inputs[bias].i]};
     remat_value outputs[4];
-    if (linear->input_count > 2)
-        inputs[3] = r->values[linear->inputs[2].i];
     struct remat_builder b = {.arena = r->arena,
                               .graph = r->to,
                               .scope = loss->scope,
                               .phase = loss->phase,
                               .name = r->from->values[loss->outputs[0].i].name};
-    remat_status st =
-        remat_build_checked(&b, REMAT_OP_linear_cross_entropy, inputs, linear->input_count + 1,
-                            attributes, 2 + loss->attribute_count, outputs);
+    remat_status st = remat_build_checked(&b, REMAT_OP_linear_cross_entropy, inputs, 4, attributes,
+                                          2 + loss->attribute_count, outputs);
     if (st == REMAT_OK)
         remat_rebuild_replace(r, loss->outputs[0], outputs[0]);
     return st;

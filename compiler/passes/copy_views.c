@@ -20,7 +20,8 @@ static char layout_of(const struct remat_graph *graph, const struct remat_node_i
     uint32_t after_results = input < remat_op_inputs_before_results(node) ? 0 : node->output_count;
     const struct remat_kernel_row *row = remat_kernel_row(remat_op_info(node->op)->executor);
     char layout = row->layouts[remat_kernel_row_letter(
-        row, input - in_place + after_results, node->input_count - in_place + node->output_count)];
+        row, remat_op_kernel_absent(node), input - in_place + after_results,
+        node->input_count - in_place + node->output_count)];
     /* Rows in an exchange are pieces for its ranks. */
     bool pieces = graph->values[node->inputs[input].i].shape.dims[0] ==
                   graph->values[node->outputs[0].i].shape.dims[0];

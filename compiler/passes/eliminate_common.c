@@ -48,7 +48,7 @@ static bool equal_nodes(const struct remat_rebuild *r, const struct remat_node_i
                         const struct remat_node_info *b)
 {
     if (a->op != b->op || a->scope.i != b->scope.i || a->phase != b->phase ||
-        a->input_count != b->input_count || !equal_attributes(a, b))
+        a->input_count != b->input_count || a->absent != b->absent || !equal_attributes(a, b))
         return false;
     for (uint32_t k = 0; k < a->input_count; k++)
         if (r->values[a->inputs[k].i].i != r->values[b->inputs[k].i].i)

@@ -20,7 +20,7 @@ static void copy_attention(struct remat_rebuild *r, remat_node n)
     const struct remat_attribute *all = node->attributes;
     uint32_t count = node->attribute_count;
     REMAT_NEW(r->arena, kept, count);
-    node->input_count = 3;
+    node->input_count = 3; /* those that are not optional */
     node->attribute_count = 0;
     node->attributes = kept;
     for (uint32_t a = 0; a < count; a++)

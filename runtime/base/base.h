@@ -101,6 +101,8 @@ void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_
         size_t count, capacity;                                                                    \
     }
 
+#define REMAT_NONE UINT32_MAX /* of an index: none */
+
 /* The index of one kind of things, which passes for no other: nodes[n.i]. */
 #define REMAT_INDEX(name)                                                                          \
     typedef struct name {                                                                          \

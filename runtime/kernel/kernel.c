@@ -208,6 +208,7 @@ static const struct remat_kernel_row rows[REMAT_KERNEL_KIND_COUNT + 1] = {
                             .dtypes = "",
                             .access = "",
                             .layouts = "",
+                            .shapes = "",
                             .parameters = ""},
 #define BUILTIN_KERNEL(name, dispatch, ...)                                                        \
     [REMAT_KERNEL_##name] = {#name, REMAT_DISPATCH_##dispatch, __VA_ARGS__},
@@ -219,6 +220,7 @@ static const struct remat_kernel_row rows[REMAT_KERNEL_KIND_COUNT + 1] = {
                               .dtypes = "",
                               .access = "",
                               .layouts = "",
+                              .shapes = "",
                               .parameters = "flops bytes launches ns",
                               .arithmetic = REMAT_ARITHMETIC_FOREIGN},
 };
@@ -229,11 +231,48 @@ const struct remat_kernel_row *remat_kernel_row(uint32_t kind)
     return &rows[kind];
 }
 
-uint32_t remat_kernel_row_letter(const struct remat_kernel_row *row, uint32_t operand,
-                                 uint32_t count)
+uint32_t remat_operand_number(uint32_t absent, uint32_t position)
+{
+    uint32_t number = 0;
+    for (; absent; absent >>= 1, number++)
+        if (!(absent & 1) && position-- == 0)
+            return number;
+    return number + position;
+}
+
+uint32_t remat_operand_position(uint32_t absent, uint32_t count, uint32_t number)
+{
+    for (uint32_t position = 0; position < count; position++)
+        if (remat_operand_number(absent, position) == number)
+            return position;
+    return REMAT_NONE;
+}
+
+uint32_t remat_kernel_operand(uint32_t kind, uint32_t absent, uint32_t count, const char *name)
+{
+    const char *names = remat_kernel_row(kind)->operands, *given;
+    uint32_t number = 0;
+    int length;
+    while ((given = remat_kernel_row_name(names, number, &length)) &&
+           ((size_t)length != strlen(name) || memcmp(given, name, (size_t)length) != 0))
+        number++;
+    assert(given);
+    return remat_operand_position(absent, count, number);
+}
+
+uint32_t remat_kernel_row_letter(const struct remat_kernel_row *row, uint32_t absent,
+                                 uint32_t position, uint32_t count)
 {
     uint32_t letters = (uint32_t)strlen(row->dtypes), more = count > letters ? count - letters : 0;
-    return operand < more ? 0 : operand - more;
+    uint32_t number = remat_operand_number(absent, position);
+    return number < more ? 0 : number - more;
+}
+
+bool remat_kernel_row_optional(const struct remat_kernel_row *row, uint32_t number)
+{
+    int length;
+    const char *shape = remat_kernel_row_name(row->shapes, number, &length);
+    return shape && shape[length - 1] == '?';
 }
 
 static bool is_contiguous(uint32_t rank, const int64_t *shape, const int64_t *strides)

@@ -155,16 +155,30 @@ struct remat_kernel_row {
     const char *name;
     enum remat_dispatch dispatch;
     uint32_t operands_min, operands_max;
-    const char *operands, *dtypes, *access, *layouts, *parameters;
+    const char *operands, *dtypes, *access, *layouts, *shapes, *parameters;
     uint32_t touched, touched_like;
     enum remat_arithmetic arithmetic;
 };
 /* `kind` is in range, or REMAT_KERNEL_foreign; REMAT_KERNEL_fused has dispatch, arithmetic and no
  * names. */
 const struct remat_kernel_row *remat_kernel_row(uint32_t kind);
-/* Which letter of a row's dtypes, access and layouts is that of operand `operand` of `count`. */
-uint32_t remat_kernel_row_letter(const struct remat_kernel_row *row, uint32_t operand,
-                                 uint32_t count);
+/* Operands of a command or node are those of its row that it has, in order. An optional operand may
+ * be left out though a later one is there; the mask `absent` then has a bit by its number in the
+ * row. Bits are below the last operand's, none among the first 32 operands' is of one that is not
+ * optional.
+ *
+ * The number in the row of the operand at `position` among those that are there. */
+uint32_t remat_operand_number(uint32_t absent, uint32_t position);
+/* And the position of that number; REMAT_NONE: of `count` operands it is not one. */
+uint32_t remat_operand_position(uint32_t absent, uint32_t count, uint32_t number);
+/* The position of an operand by its name; REMAT_NONE: it is not there. */
+uint32_t remat_kernel_operand(uint32_t kind, uint32_t absent, uint32_t count, const char *name);
+/* Which letter of a row's dtypes, access and layouts is that of the operand at `position` of
+ * `count`. */
+uint32_t remat_kernel_row_letter(const struct remat_kernel_row *row, uint32_t absent,
+                                 uint32_t position, uint32_t count);
+/* Whether operand `number` is optional: its shape ends in "?". */
+bool remat_kernel_row_optional(const struct remat_kernel_row *row, uint32_t number);
 /* Memory that a built-in kernel needs on a GPU while it runs: lists with an item for each element
  * of an operand. No lists: none. */
 struct remat_workspace {
@@ -175,8 +189,8 @@ struct remat_workspace remat_kernel_workspace(uint32_t kind);
 uint64_t remat_workspace_list_bytes(uint32_t kind, uint64_t elements);
 /* Whether a layout, a letter of a row, has such strides. */
 bool remat_layout_has(char layout, uint32_t rank, const int64_t *shape, const int64_t *strides);
-/* The name number `index` of a row's operands or parameters, to be printed with "%.*s"; NULL after
- * the last. */
+/* The name number `index` of a row's operands or parameters, or the shape, to be printed with
+ * "%.*s"; NULL after the last. */
 const char *remat_kernel_row_name(const char *names, uint32_t index, int *length);
 
 #endif

@@ -11,8 +11,6 @@
 #include "cuda_code.h"
 #include "kernel.h"
 
-#define REMAT_NONE UINT32_MAX /* of an index: none */
-
 /* Limits of a plan. Within them sums of a few sizes, and offsets in bytes, fit 63 bits. */
 #define REMAT_BYTES_MAX          (UINT64_C(1) << 50) /* of the arena; of a workspace beside it */
 #define REMAT_ELEMENTS_MAX       (UINT64_C(1) << 50) /* of a view, an index space; a stride */
@@ -115,7 +113,8 @@ const char *remat_cost_source_name(uint32_t source);
 
 struct remat_command {
     uint32_t kernel;
-    uint32_t operand_begin, operand_end;     /* of remat_program.operands */
+    uint32_t operand_begin, operand_end; /* of remat_program.operands */
+    uint32_t absent;                     /* of a built-in kernel's operands: remat_kernel_operand */
     uint32_t parameter_begin, parameter_end; /* of remat_program.parameters */
     uint8_t phase, rank;
     int64_t space[REMAT_RANK_MAX]; /* index space of a fused kernel */

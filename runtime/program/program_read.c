@@ -365,11 +365,11 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
     REMAT_TRY(remat_reader_open(ctx, name, data, bytes, arena, REMAT_PLAN_IDENTIFIER, &reader));
     REMAT_TRY(
         remat_reader_result(&reader, remat_fb_open_program(reader.data, reader.bytes, &root)));
-    REMAT_TRY(remat_reader_versions(&reader, root.producer, root.format_version,
-                                    root.min_reader_version, root.required_features,
-                                    REMAT_FEATURE_TENSORS | REMAT_FEATURE_MESH |
-                                        REMAT_FEATURE_PARTS | REMAT_FEATURE_BLOCKS |
-                                        REMAT_FEATURE_PLAN_ONLY | REMAT_FEATURE_NUMBER));
+    REMAT_TRY(remat_reader_versions(
+        &reader, root.producer, root.format_version, root.min_reader_version,
+        root.required_features,
+        REMAT_FEATURE_TENSORS | REMAT_FEATURE_MESH | REMAT_FEATURE_PARTS | REMAT_FEATURE_BLOCKS |
+            REMAT_FEATURE_PLAN_ONLY | REMAT_FEATURE_NUMBER | REMAT_FEATURE_ABSENT));
     REMAT_TRY_NEW(arena, program, 1);
     REMAT_TRY(read_head(&reader, &root, program));
     REMAT_TRY(read_buffers(&reader, &root, program));

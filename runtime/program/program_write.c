@@ -70,6 +70,8 @@ static uint64_t features(const struct remat_program *program)
             out |=
                 REMAT_FEATURE_PARTS | (value->block_axis != REMAT_NONE ? REMAT_FEATURE_BLOCKS : 0);
     }
+    for (uint32_t c = 0; c < program->command_count; c++)
+        out |= program->commands[c].absent ? REMAT_FEATURE_ABSENT : 0;
     out |= program->number_tensor != REMAT_NONE ? REMAT_FEATURE_NUMBER : 0;
     return program->mesh_count ? out | REMAT_FEATURE_MESH : out;
 }

@@ -2,6 +2,8 @@
 /* The operands of built-in kernels: what builtin_kernels.def says of them, checked. */
 #include "verify.h"
 
+#include "lengths.h"
+
 #include <assert.h>
 
 struct builtin_call { /* one command under check */
@@ -39,6 +41,76 @@ static bool has_dtype(const struct builtin_call *call, const char *dtypes, const
     }
 }
 
+/* --- what a row says --- */
+
+static uint32_t count_operands(const struct builtin_call *call)
+{
+    const struct remat_command *c = &call->v->program->commands[call->index];
+    return c->operand_end - c->operand_begin;
+}
+
+static uint32_t absent_operands(const struct builtin_call *call)
+{
+    return call->v->program->commands[call->index].absent;
+}
+
+/* NULL: it is not there. */
+static const struct remat_operand *find_operand(const struct builtin_call *call, const char *name)
+{
+    const struct remat_program *p = call->v->program;
+    uint32_t kind = p->kernels[p->commands[call->index].kernel].kind;
+    uint32_t k = remat_kernel_operand(kind, absent_operands(call), count_operands(call), name);
+    return k == REMAT_NONE ? NULL : &call->o[k];
+}
+
+static remat_status check_absent(const struct builtin_call *call,
+                                 const struct remat_kernel_row *row)
+{
+    uint32_t absent = absent_operands(call), count = count_operands(call);
+    uint32_t last = remat_operand_number(absent, count - 1);
+    if (last >= row->operands_max)
+        return mismatch(call, "more operands than its row has");
+    for (uint32_t k = 0; k < 32; k++)
+        if ((absent >> k & 1) && (k >= last || !remat_kernel_row_optional(row, k)))
+            return mismatch(call, "an operand is absent that is not optional, or is the last");
+    return REMAT_OK;
+}
+
+/* The shape `text` of the operand at position k, which the row names. */
+static remat_status check_shape(const struct builtin_call *call, const struct remat_kernel_row *row,
+                                uint32_t k, const char *text, struct remat_lengths *lengths)
+{
+    const struct remat_operand *o = &call->o[k];
+    int64_t expected[REMAT_RANK_MAX];
+    bool fits = remat_axes_have(remat_lengths_axes(text + 1), o->rank) &&
+                remat_lengths_expected(lengths, text + 1, o->rank, o->shape, expected) == o->rank &&
+                memcmp(expected, o->shape, o->rank * sizeof expected[0]) == 0;
+    if (fits)
+        return REMAT_OK;
+    int length;
+    char what[256];
+    const char *name = remat_kernel_row_name(
+        row->operands, remat_operand_number(absent_operands(call), k), &length);
+    snprintf(what, sizeof what, "the shape of %.*s does not fit %s", length, name, row->shapes);
+    return mismatch(call, what);
+}
+
+static remat_status check_shapes(const struct builtin_call *call,
+                                 const struct remat_kernel_row *row)
+{
+    struct remat_lengths lengths = {0};
+    remat_status st = REMAT_OK;
+    uint32_t count = count_operands(call), letter;
+    for (uint32_t k = 0; k < count && !st; k++) {
+        letter = remat_kernel_row_letter(row, absent_operands(call), k, count);
+        int length;
+        const char *text = remat_kernel_row_name(row->shapes, letter, &length);
+        if (*text == '[')
+            st = check_shape(call, row, k, text, &lengths);
+    }
+    return st;
+}
+
 static bool has_access(char letter, uint8_t access)
 {
     bool write = access == REMAT_ACCESS_WRITE, update = access == REMAT_ACCESS_UPDATE;
@@ -51,11 +123,10 @@ static bool has_access(char letter, uint8_t access)
 static remat_status check_operands(const struct builtin_call *call,
                                    const struct remat_kernel_row *row)
 {
-    const struct remat_command *c = &call->v->program->commands[call->index];
-    uint32_t count = c->operand_end - c->operand_begin;
+    uint32_t count = count_operands(call);
     for (uint32_t k = 0; k < count; k++) {
         const struct remat_operand *o = &call->o[k];
-        uint32_t letter = remat_kernel_row_letter(row, k, count);
+        uint32_t letter = remat_kernel_row_letter(row, absent_operands(call), k, count);
         if (!has_dtype(call, row->dtypes, row->dtypes + letter, o->dtype) ||
             !has_access(row->access[letter], o->access))
             return mismatch(call, "dtype or access of an operand");
@@ -67,33 +138,12 @@ static remat_status check_operands(const struct builtin_call *call,
     return REMAT_OK;
 }
 
-static bool same_dims(const struct remat_operand *a, const struct remat_operand *b, uint32_t count)
-{
-    return memcmp(a->shape, b->shape, count * sizeof a->shape[0]) == 0;
-}
-
-static bool same_shape(const struct remat_operand *a, const struct remat_operand *b)
-{
-    return a->rank == b->rank && same_dims(a, b, a->rank);
-}
+/* --- what it does not say --- */
 
 /* A whole number in [0, limit) given as double. */
 static bool is_whole(double x, double limit)
 {
     return x >= 0 && x < limit && x == (double)(uint64_t)x;
-}
-
-static remat_status check_matmul(const struct builtin_call *call)
-{
-    const struct remat_operand *a = &call->o[0], *b = &call->o[1], *c = &call->o[2];
-    uint32_t rank = c->rank;
-    if (rank < 2 || a->rank != rank || b->rank != rank || !same_dims(a, c, rank - 2) ||
-        !same_dims(b, c, rank - 2))
-        return mismatch(call, "leading axes differ");
-    if (a->shape[rank - 2] != c->shape[rank - 2] || b->shape[rank - 1] != c->shape[rank - 1] ||
-        a->shape[rank - 1] != b->shape[rank - 2])
-        return mismatch(call, "[m, k] [k, n] does not give [m, n]");
-    return REMAT_OK;
 }
 
 /* UINT64_MAX: more than fit. */
@@ -107,68 +157,37 @@ static uint64_t count_scores(const struct remat_operand *q, const struct remat_o
     return count;
 }
 
-/* q, k, v, out, lse as attention has them, with scores that can be counted. */
-static bool attention_shapes(const struct remat_operand *q, const struct remat_operand *k,
-                             const struct remat_operand *v, const struct remat_operand *out,
-                             const struct remat_operand *lse)
+/* Heads in groups, scores that can be counted, parameters, and a random state where it is needed.
+ * `q`: the position of q, before k. */
+static remat_status check_heads(const struct builtin_call *call, uint32_t q)
 {
-    return q->rank == 4 && k->rank == 4 && same_shape(k, v) && same_shape(q, out) &&
-           q->shape[0] == k->shape[0] && q->shape[3] == k->shape[3] &&
-           q->shape[2] % k->shape[2] == 0 && lse->rank == 3 && lse->shape[0] == q->shape[0] &&
-           lse->shape[1] == q->shape[2] && lse->shape[2] == q->shape[1] &&
-           count_scores(q, k) <= INT64_MAX;
-}
-
-/* Parameters, and rng as operand `operands` of the call, if it is there. */
-static remat_status check_dropout(const struct builtin_call *call, uint32_t operands)
-{
-    const struct remat_command *c = &call->v->program->commands[call->index];
-    bool rng = c->operand_end - c->operand_begin > operands;
+    const struct remat_operand *rng = find_operand(call, "rng");
     double p = call->parameters[2];
+    if (call->o[q].shape[2] % call->o[q + 1].shape[2])
+        return mismatch(call, "query heads are no multiple of key heads");
+    if (count_scores(&call->o[q], &call->o[q + 1]) > INT64_MAX)
+        return mismatch(call, "too many scores");
     if (!is_whole(call->parameters[1], 2) || !(p >= 0 && p < 1) ||
         !is_whole(call->parameters[3], REMAT_SITES))
         return mismatch(call, "parameters causal, p or site");
     if (p > 0 && !rng)
         return mismatch(call, "dropout without a random state");
-    return rng ? remat_verify_random_state(call->v, call->index, operands) : REMAT_OK;
+    return rng ? remat_verify_random_state(call->v, call->index, (uint32_t)(rng - call->o))
+               : REMAT_OK;
 }
 
 static remat_status check_attention(const struct builtin_call *call)
 {
-    const struct remat_operand *o = call->o;
-    if (!attention_shapes(&o[0], &o[1], &o[2], &o[3], &o[4]))
-        return mismatch(call, "shapes of q, k, v, out, lse");
-    return check_dropout(call, 5);
+    return check_heads(call, 0);
 }
 
 static remat_status check_attention_backward(const struct builtin_call *call)
 {
-    const struct remat_operand *o = call->o;
-    if (!attention_shapes(&o[1], &o[2], &o[3], &o[4], &o[5]) || !same_shape(&o[0], &o[4]) ||
-        !same_shape(&o[6], &o[1]) || !same_shape(&o[7], &o[2]) || !same_shape(&o[8], &o[3]))
-        return mismatch(call, "shapes of dout, q, k, v, out, lse, dq, dk, dv");
-    return check_dropout(call, 9);
-}
-
-/* table [V, C], ids [..], rows [.., C]. */
-static bool embedding_shapes(const struct remat_operand *table, const struct remat_operand *ids,
-                             const struct remat_operand *rows)
-{
-    return table->rank == 2 && rows->rank == ids->rank + 1u && same_dims(rows, ids, ids->rank) &&
-           rows->shape[ids->rank] == table->shape[1];
-}
-
-static remat_status check_embedding(const struct builtin_call *call)
-{
-    if (!embedding_shapes(&call->o[0], &call->o[1], &call->o[2]))
-        return mismatch(call, "shapes of table, ids, out");
-    return REMAT_OK;
+    return check_heads(call, 1);
 }
 
 static remat_status check_embedding_backward(const struct builtin_call *call)
 {
-    if (!embedding_shapes(&call->o[2], &call->o[1], &call->o[0]))
-        return mismatch(call, "shapes of dout, ids, table");
     if (!is_whole(call->parameters[0], 2))
         return mismatch(call, "accumulate is 0 or 1");
     if ((call->parameters[0] != 0) != (call->o[2].access == REMAT_ACCESS_UPDATE))
@@ -176,29 +195,9 @@ static remat_status check_embedding_backward(const struct builtin_call *call)
     return REMAT_OK;
 }
 
-static remat_status check_adamw_coefficients(const struct builtin_call *call)
-{
-    static const uint64_t counts[3] = {1, 1, 4};
-    for (uint32_t k = 0; k < 3; k++) {
-        uint64_t elements = 0;
-        (void)remat_dims_elements(call->o[k].shape, call->o[k].rank, &elements);
-        if (elements != counts[k])
-            return mismatch(call, "lr [1], step [1] and out [4] are expected");
-    }
-    return REMAT_OK;
-}
-
-static remat_status check_copy(const struct builtin_call *call)
-{
-    if (!same_shape(&call->o[0], &call->o[1]))
-        return mismatch(call, "shapes differ");
-    return REMAT_OK;
-}
-
 static remat_status check_concat(const struct builtin_call *call)
 {
-    const struct remat_command *c = &call->v->program->commands[call->index];
-    uint32_t last = c->operand_end - c->operand_begin - 1;
+    uint32_t last = count_operands(call) - 1;
     const struct remat_operand *out = &call->o[last];
     if (!is_whole(call->parameters[0], out->rank))
         return mismatch(call, "the axis is out of range");
@@ -233,38 +232,36 @@ static remat_status check_pad(const struct builtin_call *call)
     return REMAT_OK;
 }
 
-static bool is_one(const struct remat_operand *o)
-{
-    uint64_t elements = 0;
-    return remat_dims_elements(o->shape, o->rank, &elements) && elements == 1;
-}
-
 static remat_status check_batch_slice(const struct builtin_call *call)
 {
-    const struct remat_operand *in = &call->o[0], *index = &call->o[1], *out = &call->o[2];
-    if (in->rank == 0 || in->rank != out->rank || !is_one(index) ||
+    const struct remat_operand *in = &call->o[0], *out = &call->o[2];
+    if (in->rank == 0 || in->rank != out->rank ||
         memcmp(in->shape + 1, out->shape + 1, (in->rank - 1) * sizeof in->shape[0]) != 0)
-        return mismatch(call, "in [N b, ..], index [1] and out [b, ..] are expected");
+        return mismatch(call, "in [N b, ..] and out [b, ..] are expected");
     if (in->shape[0] % out->shape[0] || in->shape[0] / out->shape[0] > INT32_MAX)
         return mismatch(call, "out is no whole part of in");
     return REMAT_OK;
 }
 
+static remat_status check_count(const struct builtin_call *call, double limit)
+{
+    bool counts = call->parameters[0] >= 1 && is_whole(call->parameters[0], limit);
+    return counts ? REMAT_OK : mismatch(call, "a count is expected");
+}
+
 static remat_status check_advance(const struct builtin_call *call)
 {
-    if (!is_one(&call->o[0]) || call->parameters[0] < 1 ||
-        !is_whole(call->parameters[0], 2147483648.0))
-        return mismatch(call, "index [1] and a count are expected");
-    return REMAT_OK;
+    return check_count(call, 2147483648.0);
+}
+
+static remat_status check_own_ids(const struct builtin_call *call)
+{
+    return check_count(call, 2147483648.0);
 }
 
 static remat_status check_part_number(const struct builtin_call *call)
 {
-    const struct remat_operand *o = call->o;
-    if (!is_one(&o[0]) || !is_one(&o[1]) || !is_one(&o[2]) || call->parameters[0] < 1 ||
-        !is_whole(call->parameters[0], REMAT_CALL_TIMES_MAX + 1.0))
-        return mismatch(call, "rank [1], microbatch [1], out [1] and a count are expected");
-    return REMAT_OK;
+    return check_count(call, REMAT_CALL_TIMES_MAX + 1.0);
 }
 
 /* `whole` in as many parts as the group has ranks, each of the length of a row of `parts`. */
@@ -287,8 +284,6 @@ static remat_status check_transfer(const struct builtin_call *call,
 
 static remat_status check_exchange(const struct builtin_call *call)
 {
-    if (call->o[1].rank != 2)
-        return mismatch(call, "out [ranks, part] is expected");
     const struct remat_operand *in = &call->o[0], *out = &call->o[1];
     if (in->shape[0] != out->shape[0] && !remat_layout_has('d', in->rank, in->shape, in->strides))
         return mismatch(call, "in is neither contiguous nor a row for each rank");
@@ -297,8 +292,6 @@ static remat_status check_exchange(const struct builtin_call *call)
 
 static remat_status check_gather(const struct builtin_call *call)
 {
-    if (call->o[0].rank != 1)
-        return mismatch(call, "in [part] is expected");
     return check_transfer(call, &call->o[1], &call->o[0]);
 }
 
@@ -321,46 +314,34 @@ static remat_status check_fill_normal(const struct builtin_call *call)
 
 static remat_status check_fill_normal_part(const struct builtin_call *call)
 {
-    const struct remat_command *c = &call->v->program->commands[call->index];
-    uint32_t operands = c->operand_end - c->operand_begin;
-    bool has_rank = operands > 1, has_block = operands > 2;
+    bool has_rank = find_operand(call, "rank"), has_block = find_operand(call, "block");
     double run = call->parameters[5], ranks = call->parameters[6];
     uint64_t elements = 0;
     (void)remat_dims_elements(call->o[0].shape, call->o[0].rank, &elements);
     if (!is_whole(call->parameters[4], 0x1p63))
         return mismatch(call, "the end is no number of elements");
-    if (has_rank && !is_one(&call->o[1]))
-        return mismatch(call, "rank is not [1]");
-    if (has_block && !is_one(&call->o[2]))
-        return mismatch(call, "block is not [1]");
     if (!is_whole(run, 0x1p53) || run < 1 || (!has_block && elements % (uint64_t)run) ||
         !is_whole(ranks, REMAT_RANKS_MAX + 1.0) || ranks < 1 || (!has_rank && ranks > 1))
         return mismatch(call, "out is no runs that ranks have");
     return check_fill_normal(call);
 }
 
-static remat_status check_own_ids(const struct builtin_call *call)
-{
-    const struct remat_operand *o = call->o;
-    uint64_t given = 0, made = 0;
-    (void)remat_dims_elements(o[0].shape, o[0].rank, &given);
-    (void)remat_dims_elements(o[2].shape, o[2].rank, &made);
-    if (!is_one(&o[1]) || given != made || call->parameters[0] < 1 ||
-        !is_whole(call->parameters[0], 2147483648.0))
-        return mismatch(call, "ids, rank [1], as many ids out and a count are expected");
-    return REMAT_OK;
-}
-
 static remat_status check_rope_table(const struct builtin_call *call)
 {
     const struct remat_operand *out = &call->o[0];
     const double *p = call->parameters;
-    if (out->rank != 4 || out->shape[0] > 1 << 20 || out->shape[1] != 2 || out->shape[2] != 2)
-        return mismatch(call, "out is not [at most 2^20, 2, 2, pairs]");
+    if (out->shape[0] > 1 << 20)
+        return mismatch(call, "more than 2^20 positions");
     if (!(p[0] > 1 && p[0] < 1e300 && p[1] >= 1 && p[2] > 0 && p[3] > p[2] && p[4] >= 1))
         return mismatch(call, "parameters theta, factor, low, high or context");
     return REMAT_OK;
 }
+
+/* Their rows say it all. */
+#define check_matmul             NULL
+#define check_embedding          NULL
+#define check_adamw_coefficients NULL
+#define check_copy               NULL
 
 remat_status remat_verify_builtin(struct remat_verifier *verifier, uint32_t index)
 {
@@ -378,6 +359,13 @@ remat_status remat_verify_builtin(struct remat_verifier *verifier, uint32_t inde
                                 .parameters =
                                     p->parameter_count ? p->parameters + c->parameter_begin : NULL};
     uint32_t kind = p->kernels[c->kernel].kind;
-    remat_status st = checks[kind](&call);
-    return st ? st : check_operands(&call, remat_kernel_row(kind));
+    const struct remat_kernel_row *row = remat_kernel_row(kind);
+    remat_status st = REMAT_OK;
+    REMAT_TRY(check_absent(&call, row));
+    REMAT_TRY(check_shapes(&call, row));
+    if (checks[kind])
+        REMAT_TRY(checks[kind](&call));
+    REMAT_TRY(check_operands(&call, row));
+fail:
+    return st;
 }

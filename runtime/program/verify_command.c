@@ -267,6 +267,9 @@ static remat_status verify_ranges(struct remat_verifier *v, uint32_t index)
         return remat_verify_error(v, "commands", index, c->name,
                                   "kernel %u is out of range (%u kernels)", c->kernel,
                                   p->kernel_count);
+    if (c->absent && p->kernels[c->kernel].kind == REMAT_KERNEL_fused)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "absent operands of a fused kernel");
     if (c->operand_begin > c->operand_end || c->operand_end > p->operand_count ||
         c->operand_end - c->operand_begin > REMAT_OPERANDS_MAX)
         return remat_verify_error(

@@ -67,6 +67,8 @@ typedef struct remat_attribute_spec {
     uint32_t integer_count;
 } remat_attribute_spec;
 
+#define REMAT_ABSENT 4294967295u
+
 /* Nodes are added in an order in which they can run. */
 typedef struct remat_node_spec {
     size_t struct_size;
@@ -74,7 +76,7 @@ typedef struct remat_node_spec {
     const char *phase; /* "forward", "loss", "backward", "optimizer" */
     const char *scope; /* the module, "layers.3/attn"; NULL: none */
     uint32_t input_count, output_count, attribute_count;
-    const uint32_t *inputs; /* values */
+    const uint32_t *inputs; /* values; REMAT_ABSENT: an optional operand that is not there */
     const remat_value_spec *outputs;
     const remat_attribute_spec *attributes;
 } remat_node_spec;

@@ -319,6 +319,38 @@ static remat_status parse_results(struct parser *p, struct result *results, uint
     return REMAT_OK;
 }
 
+/* At the name of an optional operand of the op, not below *number: reads up to its "=". */
+static remat_status parse_operand_name(struct parser *p, struct remat_node_info *node,
+                                       uint32_t named, uint32_t *number)
+{
+    const struct remat_token *token = &p->lexer.token;
+    if (named < *number)
+        return REMAT_LEX_ERROR(&p->lexer, "operand %.*s comes too late, or twice",
+                               (int)token->length, token->text);
+    for (; *number < named; ++*number)
+        node->absent |= 1u << *number;
+    remat_lex(&p->lexer);
+    return remat_lex_expect(&p->lexer, "=");
+}
+
+static remat_status parse_inputs(struct parser *p, struct remat_node_info *node,
+                                 remat_value inputs[INPUTS_MAX])
+{
+    const struct remat_token *token = &p->lexer.token;
+    for (uint32_t number = 0;; number++) {
+        uint32_t named = token->kind == REMAT_TOKEN_WORD
+                             ? remat_op_find_operand(node->op, token->text, token->length)
+                             : REMAT_NONE;
+        if (!remat_is_none(named))
+            REMAT_CHECK(parse_operand_name(p, node, named, &number));
+        else if (token->kind != REMAT_TOKEN_VALUE)
+            return REMAT_OK;
+        if (node->input_count == INPUTS_MAX)
+            return REMAT_LEX_ERROR(&p->lexer, "more than %d inputs", INPUTS_MAX);
+        REMAT_CHECK(parse_use(p, "an input", &inputs[node->input_count++]));
+    }
+}
+
 /* Reads a node, whose results come first, and adds it. */
 static remat_status parse_node(struct parser *p)
 {
@@ -330,11 +362,7 @@ static remat_status parse_node(struct parser *p)
     REMAT_CHECK(parse_results(p, results, &node.output_count));
     REMAT_CHECK(remat_lex_expect(&p->lexer, "="));
     REMAT_CHECK(parse_op(p, &node.op));
-    while (p->lexer.token.kind == REMAT_TOKEN_VALUE) {
-        if (node.input_count == INPUTS_MAX)
-            return REMAT_LEX_ERROR(&p->lexer, "more than %d inputs", INPUTS_MAX);
-        REMAT_CHECK(parse_use(p, "an input", &inputs[node.input_count++]));
-    }
+    REMAT_CHECK(parse_inputs(p, &node, inputs));
     REMAT_CHECK(parse_attributes(p, &attributes));
     node.attributes = attributes.items;
     node.attribute_count = attributes.count;

@@ -154,6 +154,21 @@ static void print_attribute(struct remat_text *text, const struct remat_graph *g
         print_ints(text, graph, attribute->ints, attribute->count, ", ");
 }
 
+/* An operand has its name where one before it is absent. */
+static void print_inputs(struct remat_text *text, const struct remat_graph *graph,
+                         const struct remat_node_info *node)
+{
+    for (uint32_t k = 0; k < node->input_count; k++) {
+        uint32_t number = remat_operand_number(node->absent, k);
+        int length;
+        if (number != k) {
+            const char *name = remat_op_operand_name(node->op, number, &length);
+            remat_text_append(text, " %.*s =", length, name);
+        }
+        print_names(text, graph, &node->inputs[k], 1);
+    }
+}
+
 static void print_node(struct remat_text *text, const struct remat_graph *graph, remat_node id)
 {
     const struct remat_node_info *node = &graph->nodes[id.i];
@@ -162,7 +177,7 @@ static void print_node(struct remat_text *text, const struct remat_graph *graph,
         print_result(text, graph, node->outputs[k]);
     }
     remat_text_append(text, " = %s", remat_op_info(node->op)->name);
-    print_names(text, graph, node->inputs, node->input_count);
+    print_inputs(text, graph, node);
     for (uint32_t a = 0; a < node->attribute_count; a++) {
         remat_text_append(text, a ? ", " : " { ");
         print_attribute(text, graph, &node->attributes[a]);

@@ -25,6 +25,14 @@ double cpu_parameter(const struct cpu_device *device, const struct remat_command
     return device->base.program->parameters[command->parameter_begin + index];
 }
 
+uint32_t cpu_operand(const struct cpu_device *device, const struct remat_command *command,
+                     const char *name)
+{
+    return remat_kernel_operand(device->base.program->kernels[command->kernel].kind,
+                                command->absent, command->operand_end - command->operand_begin,
+                                name);
+}
+
 struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_command *command,
                             uint32_t operand)
 {
@@ -47,25 +55,9 @@ int64_t cpu_view_count(const struct cpu_view *view)
     return count;
 }
 
-bool cpu_view_same_shape(const struct cpu_view *x, const struct cpu_view *y)
-{
-    return x->rank == y->rank &&
-           memcmp(x->shape, y->shape, (size_t)x->rank * sizeof *x->shape) == 0;
-}
-
 bool cpu_view_is(const struct cpu_view *view, remat_dtype dtype)
 {
     return view->type == dtype;
-}
-
-bool cpu_view_is_float(const struct cpu_view *view)
-{
-    return remat_dtype_is_computed(view->type);
-}
-
-bool cpu_view_same_float(const struct cpu_view *x, const struct cpu_view *y)
-{
-    return cpu_view_is_float(x) && x->type == y->type && cpu_view_is_float(y);
 }
 
 remat_status cpu_expect(struct cpu_device *device, const struct remat_command *command,
@@ -78,27 +70,14 @@ remat_status cpu_expect(struct cpu_device *device, const struct remat_command *c
                        command->name, remat_kernel_kind_name(kernel->kind), what);
 }
 
-static bool lies_well(const struct cpu_view *view, char layout)
+remat_status cpu_expect_dtypes(struct cpu_device *device, const struct remat_command *command)
 {
-    return remat_layout_has(layout, (uint32_t)view->rank, view->shape, view->strides);
-}
-
-remat_status cpu_expect_form(struct cpu_device *device, const struct remat_command *command)
-{
-    uint32_t least, most, parameters, kind = device->base.program->kernels[command->kernel].kind;
+    remat_status st = REMAT_OK;
     uint32_t operands = command->operand_end - command->operand_begin;
-    const struct remat_kernel_row *row = remat_kernel_row(kind);
-    remat_kernel_kind_arity(kind, &least, &most, &parameters);
-    remat_status st =
-        cpu_expect(device, command,
-                   operands >= least && operands <= most &&
-                       command->parameter_end - command->parameter_begin == parameters,
-                   "wrong number of operands or parameters");
     for (uint32_t k = 0; k < operands && !st; k++) {
-        struct cpu_view view = cpu_view_of(device, command, k);
-        st = cpu_expect(device, command,
-                        lies_well(&view, row->layouts[remat_kernel_row_letter(row, k, operands)]),
-                        "strides of an operand");
+        remat_dtype dtype = cpu_view_of(device, command, k).type;
+        st = cpu_expect(device, command, dtype == REMAT_I32 || remat_dtype_is_computed(dtype),
+                        "a dtype that the CPU does not compute with");
     }
     return st;
 }
@@ -106,11 +85,6 @@ remat_status cpu_expect_form(struct cpu_device *device, const struct remat_comma
 int64_t cpu_view_element_bytes(const struct cpu_view *view)
 {
     return remat_dtype_bytes(view->type);
-}
-
-bool cpu_view_movable(const struct cpu_view *in, const struct cpu_view *out)
-{
-    return in->type == out->type && in->rank == out->rank;
 }
 
 static const struct cpu_builtin_kernel *const builtin_kernels[REMAT_KERNEL_KIND_COUNT] = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to the CPU device: its object, and the table of built-in kernels, a file for each family,
- * with what their preparations check. A verified program keeps operands inside their buffers, no
- * more. */
+ * for commands of a verified program. */
 #ifndef CPU_BUILTIN_H
 #define CPU_BUILTIN_H
 
@@ -29,8 +28,8 @@ remat_status cpu_device_prepare_tile(struct cpu_device *device,
                                      const struct cpu_tile_source *source, struct cpu_tile **out);
 
 struct cpu_builtin_kernel {
-    /* Verifies shapes and dtypes of a command of the right form, once; prepares *tile when part of
-     * the work is a fused kernel. */
+    /* Checks what the CPU asks for besides, once; prepares *tile when part of the work is a fused
+     * kernel. NULL: nothing to do. */
     remat_status (*prepare)(struct cpu_device *device, const struct remat_command *command,
                             struct cpu_tile **tile);
     remat_status (*run)(struct cpu_device *device, const struct remat_command *command,
@@ -46,6 +45,10 @@ const struct cpu_builtin_kernel *cpu_builtin_kernel(uint32_t kind); /* of a veri
 double cpu_parameter(const struct cpu_device *device, const struct remat_command *command,
                      uint32_t index);
 
+/* The number of an operand of a command by its name; REMAT_NONE: it is not there. */
+uint32_t cpu_operand(const struct cpu_device *device, const struct remat_command *command,
+                     const char *name);
+
 /* An operand of a command, resolved. */
 struct cpu_view {
     void *data;
@@ -58,14 +61,9 @@ struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_
                             uint32_t operand);
 int64_t cpu_view_count(const struct cpu_view *view); /* of elements */
 int64_t cpu_view_element_bytes(const struct cpu_view *view);
-bool cpu_view_same_shape(const struct cpu_view *x, const struct cpu_view *y);
 bool cpu_view_is(const struct cpu_view *view, remat_dtype dtype);
-bool cpu_view_is_float(const struct cpu_view *view); /* that ops compute with */
-bool cpu_view_same_float(const struct cpu_view *x, const struct cpu_view *y);
-bool cpu_view_movable(const struct cpu_view *in, const struct cpu_view *out); /* dtype and rank */
 
-/* As many operands and parameters as builtin_kernels.def says, and the layouts. */
-remat_status cpu_expect_form(struct cpu_device *device, const struct remat_command *command);
+remat_status cpu_expect_dtypes(struct cpu_device *device, const struct remat_command *command);
 /* REMAT_ERROR_INVALID with `what`, the command and its kernel, unless `condition` holds. */
 remat_status cpu_expect(struct cpu_device *device, const struct remat_command *command,
                         bool condition, const char *what);

@@ -8,21 +8,6 @@
 
 #include <math.h>
 
-static remat_status expect_result(struct cpu_device *device, const struct remat_command *command,
-                                  bool integers)
-{
-    struct cpu_view out = cpu_view_of(device, command, 0);
-    bool type = cpu_view_is_float(&out) || (integers && cpu_view_is(&out, REMAT_I32));
-    return cpu_expect(device, command, type, "the result has another dtype");
-}
-
-static remat_status prepare_fill(struct cpu_device *device, const struct remat_command *command,
-                                 struct cpu_tile **tile)
-{
-    (void)tile;
-    return expect_result(device, command, true);
-}
-
 static remat_status run_fill(struct cpu_device *device, const struct remat_command *command,
                              const struct cpu_tile *tile)
 {
@@ -63,13 +48,6 @@ static void fill_normal(struct cpu_device *device, const struct remat_command *c
                       0);
 }
 
-static remat_status prepare_fill_normal(struct cpu_device *device,
-                                        const struct remat_command *command, struct cpu_tile **tile)
-{
-    (void)tile;
-    return expect_result(device, command, false);
-}
-
 static remat_status run_fill_normal(struct cpu_device *device, const struct remat_command *command,
                                     const struct cpu_tile *tile)
 {
@@ -79,24 +57,12 @@ static remat_status run_fill_normal(struct cpu_device *device, const struct rema
     return REMAT_OK;
 }
 
-static remat_status prepare_fill_part(struct cpu_device *device,
-                                      const struct remat_command *command, struct cpu_tile **tile)
+/* An operand, i32 [1]; 0: it is not there. */
+static int32_t number_of(struct cpu_device *device, const struct remat_command *command,
+                         const char *name)
 {
-    remat_status st = prepare_fill_normal(device, command, tile);
-    uint32_t operands = command->operand_end - command->operand_begin;
-    for (uint32_t k = 1; k < operands && st == REMAT_OK; k++) {
-        struct cpu_view number = cpu_view_of(device, command, k);
-        bool good = cpu_view_is(&number, REMAT_I32) && cpu_view_count(&number) == 1;
-        st = cpu_expect(device, command, good, "the rank or the block is not i32 [1]");
-    }
-    return st;
-}
-
-/* Operand k, i32 [1]; 0: there is none. */
-static int32_t number_at(struct cpu_device *device, const struct remat_command *command, uint32_t k)
-{
-    bool there = k < command->operand_end - command->operand_begin;
-    return there ? *(const int32_t *)cpu_view_of(device, command, k).data : 0;
+    uint32_t k = cpu_operand(device, command, name);
+    return k == REMAT_NONE ? 0 : *(const int32_t *)cpu_view_of(device, command, k).data;
 }
 
 static remat_status run_fill_part(struct cpu_device *device, const struct remat_command *command,
@@ -104,7 +70,7 @@ static remat_status run_fill_part(struct cpu_device *device, const struct remat_
 {
     (void)tile;
     struct cpu_view out = cpu_view_of(device, command, 0);
-    int32_t rank = number_at(device, command, 1), block = number_at(device, command, 2);
+    int32_t rank = number_of(device, command, "rank"), block = number_of(device, command, "block");
     if (rank < 0 || block < 0)
         return remat_error(device->base.ctx, REMAT_ERROR_INVALID,
                            "command \"%s\": rank %d, block %d", command->name, rank, block);
@@ -121,21 +87,11 @@ static remat_status run_fill_part(struct cpu_device *device, const struct remat_
     return REMAT_OK;
 }
 
-const struct cpu_builtin_kernel cpu_builtin_fill = {prepare_fill, run_fill, 0};
+const struct cpu_builtin_kernel cpu_builtin_fill = {NULL, run_fill, 0};
 
-const struct cpu_builtin_kernel cpu_builtin_fill_normal = {prepare_fill_normal, run_fill_normal, 0};
+const struct cpu_builtin_kernel cpu_builtin_fill_normal = {NULL, run_fill_normal, 0};
 
-const struct cpu_builtin_kernel cpu_builtin_fill_normal_part = {prepare_fill_part, run_fill_part,
-                                                                0};
-
-static remat_status prepare_rope_table(struct cpu_device *device,
-                                       const struct remat_command *command, struct cpu_tile **tile)
-{
-    (void)tile;
-    struct cpu_view out = cpu_view_of(device, command, 0);
-    return cpu_expect(device, command, cpu_view_is(&out, REMAT_F32) && out.rank == 4,
-                      "the result is not f32 of rank 4");
-}
+const struct cpu_builtin_kernel cpu_builtin_fill_normal_part = {NULL, run_fill_part, 0};
 
 static remat_status run_rope_table(struct cpu_device *device, const struct remat_command *command,
                                    const struct cpu_tile *tile)
@@ -149,20 +105,7 @@ static remat_status run_rope_table(struct cpu_device *device, const struct remat
     return REMAT_OK;
 }
 
-const struct cpu_builtin_kernel cpu_builtin_rope_table = {prepare_rope_table, run_rope_table, 0};
-
-static remat_status prepare_adamw(struct cpu_device *device, const struct remat_command *command,
-                                  struct cpu_tile **tile)
-{
-    (void)tile;
-    struct cpu_view lr = cpu_view_of(device, command, 0), step = cpu_view_of(device, command, 1),
-                    out = cpu_view_of(device, command, 2);
-    bool good = cpu_view_is(&lr, REMAT_F32) && cpu_view_is(&step, REMAT_I32) &&
-                cpu_view_is(&out, REMAT_F32) && cpu_view_count(&lr) == 1 &&
-                cpu_view_count(&step) == 1 && cpu_view_count(&out) == 4;
-    return cpu_expect(device, command, good,
-                      "operands are not lr f32 [1], step i32 [1], out f32 [4]");
-}
+const struct cpu_builtin_kernel cpu_builtin_rope_table = {NULL, run_rope_table, 0};
 
 /* base^exponent in a fixed order of double multiplications, so that no libm decides the bits. */
 static double power(double base, int32_t exponent)
@@ -191,4 +134,4 @@ static remat_status run_adamw(struct cpu_device *device, const struct remat_comm
     return REMAT_OK;
 }
 
-const struct cpu_builtin_kernel cpu_builtin_adamw_coefficients = {prepare_adamw, run_adamw, 0};
+const struct cpu_builtin_kernel cpu_builtin_adamw_coefficients = {NULL, run_adamw, 0};

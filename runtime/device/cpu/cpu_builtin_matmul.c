@@ -2,22 +2,6 @@
 /* Batched matrix products by cpu_sgemm. */
 #include "cpu_builtin.h"
 
-static remat_status prepare_matmul(struct cpu_device *device, const struct remat_command *command,
-                                   struct cpu_tile **tile)
-{
-    (void)tile;
-    struct cpu_view a = cpu_view_of(device, command, 0), b = cpu_view_of(device, command, 1),
-                    c = cpu_view_of(device, command, 2);
-    int r = c.rank;
-    bool good = r >= 2 && a.rank == r && b.rank == r && cpu_view_same_float(&a, &b) &&
-                cpu_view_is_float(&c);
-    for (int k = 0; good && k < r - 2; k++)
-        good = a.shape[k] == c.shape[k] && b.shape[k] == c.shape[k];
-    good = good && a.shape[r - 2] == c.shape[r - 2] && b.shape[r - 1] == c.shape[r - 1] &&
-           a.shape[r - 1] == b.shape[r - 2];
-    return cpu_expect(device, command, good, "shapes or dtypes do not fit together");
-}
-
 struct batch {
     struct cpu_device *device;
     const struct remat_command *command;
@@ -82,5 +66,4 @@ static remat_status run_matmul(struct cpu_device *device, const struct remat_com
     return REMAT_OK;
 }
 
-const struct cpu_builtin_kernel cpu_builtin_matmul = {prepare_matmul, run_matmul,
-                                                      CPU_SCRATCH_BYTES};
+const struct cpu_builtin_kernel cpu_builtin_matmul = {NULL, run_matmul, CPU_SCRATCH_BYTES};

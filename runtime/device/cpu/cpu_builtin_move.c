@@ -31,14 +31,7 @@ static remat_status prepare_move(struct cpu_device *device, const struct remat_c
 static remat_status prepare_copy(struct cpu_device *device, const struct remat_command *command,
                                  struct cpu_tile **tile)
 {
-    remat_status st = REMAT_OK;
-    struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 1);
-    REMAT_TRY(cpu_expect(device, command,
-                         cpu_view_movable(&in, &out) && cpu_view_same_shape(&in, &out),
-                         "shapes or dtypes differ"));
-    REMAT_TRY(prepare_move(device, command, in.operand, tile));
-fail:
-    return st;
+    return prepare_move(device, command, cpu_view_of(device, command, 0).operand, tile);
 }
 
 static remat_status run_copy(struct cpu_device *device, const struct remat_command *command,
@@ -52,20 +45,13 @@ static remat_status run_copy(struct cpu_device *device, const struct remat_comma
 static remat_status prepare_pad(struct cpu_device *device, const struct remat_command *command,
                                 struct cpu_tile **tile)
 {
-    remat_status st = REMAT_OK;
     struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 1);
-    double axis = cpu_parameter(device, command, 0), begin = cpu_parameter(device, command, 1);
-    bool good = cpu_view_movable(&in, &out) && axis >= 0 && axis < in.rank && begin >= 0;
-    for (int k = 0; good && k < in.rank; k++)
-        good = k == (int)axis ? begin + (double)in.shape[k] <= (double)out.shape[k]
-                              : in.shape[k] == out.shape[k];
-    REMAT_TRY(cpu_expect(device, command, good, "the box does not lie in the result"));
+    int axis = (int)cpu_parameter(device, command, 0);
     struct remat_operand operands[2] = {*in.operand, *out.operand};
     memcpy(operands[1].shape, in.shape, sizeof operands[1].shape);
-    operands[1].offset_elements += (uint64_t)begin * (uint64_t)out.strides[(int)axis];
-    REMAT_TRY(prepare_move(device, command, operands, tile));
-fail:
-    return st;
+    operands[1].offset_elements +=
+        (uint64_t)cpu_parameter(device, command, 1) * (uint64_t)out.strides[axis];
+    return prepare_move(device, command, operands, tile);
 }
 
 struct margin { /* in each of the slabs that the axes before the padded one enumerate; bytes */
@@ -104,25 +90,6 @@ static remat_status run_pad(struct cpu_device *device, const struct remat_comman
 static uint32_t concat_inputs(const struct remat_command *command)
 {
     return command->operand_end - command->operand_begin - 1;
-}
-
-static remat_status prepare_concat(struct cpu_device *device, const struct remat_command *command,
-                                   struct cpu_tile **tile)
-{
-    (void)tile;
-    struct cpu_view out = cpu_view_of(device, command, concat_inputs(command));
-    double axis = cpu_parameter(device, command, 0);
-    bool good = out.rank >= 1 && axis >= 0 && axis < out.rank;
-    int64_t length = 0;
-    for (uint32_t i = 0; good && i < concat_inputs(command); i++) {
-        struct cpu_view in = cpu_view_of(device, command, i);
-        good = cpu_view_movable(&in, &out);
-        for (int k = 0; good && k < out.rank; k++)
-            good = k == (int)axis || in.shape[k] == out.shape[k];
-        length += good ? in.shape[(int)axis] : 0;
-    }
-    return cpu_expect(device, command, good && length == out.shape[(int)axis],
-                      "the inputs do not fill the result");
 }
 
 struct piece { /* one input and where it begins in the result */
@@ -179,14 +146,7 @@ const struct cpu_builtin_kernel cpu_builtin_copy = {prepare_copy, run_copy, 0};
 
 const struct cpu_builtin_kernel cpu_builtin_pad = {prepare_pad, run_pad, 0};
 
-const struct cpu_builtin_kernel cpu_builtin_concat = {prepare_concat, run_concat, 0};
-
-static remat_status prepare_transfer(struct cpu_device *device, const struct remat_command *command,
-                                     struct cpu_tile **tile)
-{
-    (void)device, (void)command, (void)tile;
-    return REMAT_OK;
-}
+const struct cpu_builtin_kernel cpu_builtin_concat = {NULL, run_concat, 0};
 
 static remat_status run_transfer(struct cpu_device *device, const struct remat_command *command,
                                  const struct cpu_tile *tile)
@@ -196,6 +156,6 @@ static remat_status run_transfer(struct cpu_device *device, const struct remat_c
                        "command \"%s\": a transfer without an engine", command->name);
 }
 
-const struct cpu_builtin_kernel cpu_builtin_exchange = {prepare_transfer, run_transfer, 0};
+const struct cpu_builtin_kernel cpu_builtin_exchange = {NULL, run_transfer, 0};
 
-const struct cpu_builtin_kernel cpu_builtin_gather = {prepare_transfer, run_transfer, 0};
+const struct cpu_builtin_kernel cpu_builtin_gather = {NULL, run_transfer, 0};

@@ -33,8 +33,9 @@ static remat_status prepare_command(struct cpu_device *device, uint32_t index)
         REMAT_TRY(cpu_device_prepare_tile(device, &source, tile));
     } else {
         const struct cpu_builtin_kernel *builtin = cpu_builtin_kernel(kernel->kind);
-        REMAT_TRY(cpu_expect_form(device, command));
-        REMAT_TRY(builtin->prepare(device, command, tile));
+        REMAT_TRY(cpu_expect_dtypes(device, command));
+        if (builtin->prepare)
+            REMAT_TRY(builtin->prepare(device, command, tile));
         bytes = builtin->scratch_bytes;
     }
     if (*tile && cpu_tile_scratch_bytes(*tile) > bytes)

@@ -75,11 +75,11 @@ static void test_refused(remat_context *ctx)
     CHECK_OK(ctx, remat_program_simulate(ctx, &s.program));
     struct remat_operand *in = &s.operands[1], *index = &s.operands[2], *out = &s.operands[3];
     REFUSED(in->shape[0] = 5, "batch_slice: out is no whole part of in");
-    REFUSED(in->shape[1] = 4, "batch_slice: in [N b, ..], index [1] and out [b, ..]");
-    REFUSED((in->rank = 1, in->strides[0] = 1), "batch_slice: in [N b, ..], index [1]");
+    REFUSED(in->shape[1] = 4, "batch_slice: in [N b, ..] and out [b, ..]");
+    REFUSED((in->rank = 1, in->strides[0] = 1), "batch_slice: in [N b, ..] and out [b, ..]");
     REFUSED(in->strides[0] = 4, "batch_slice: strides of an operand");
     REFUSED(out->strides[0] = 0, "batch_slice: strides of an operand");
-    REFUSED(*index = *in, "batch_slice: in [N b, ..], index [1] and out [b, ..]");
+    REFUSED(*index = *in, "batch_slice: the shape of index does not fit . [1] .");
     REFUSED(s.values[1].dtype = index->dtype = REMAT_F32,
             "batch_slice: dtype or access of an operand");
     REFUSED(out->access = REMAT_ACCESS_READ, "batch_slice: dtype or access of an operand");

@@ -111,6 +111,13 @@ static void test_tables(void)
             CHECK(length > 0 && names++ < 10);
         CHECK(names == letters && letters == strlen(row->access));
         CHECK(row->operands_min <= letters && letters <= row->operands_max);
+        for (uint32_t k = 0; k < letters; k++) {
+            CHECK(remat_kernel_row_name(row->shapes, k, &length), "%s", row->name);
+            CHECK(remat_kernel_row_optional(row, k) ==
+                      (k >= row->operands_min && letters == row->operands_max),
+                  "%s %u", row->name, k);
+        }
+        CHECK(!remat_kernel_row_name(row->shapes, (uint32_t)letters, &length), "%s", row->name);
         CHECK(strspn(row->dtypes, "feFi.=") == letters && strspn(row->access, "rwux") == letters);
         CHECK(row->touched < row->operands_min && row->touched_like < row->operands_min);
     }

@@ -238,7 +238,7 @@ static void test_strides(const struct sample *sample)
     for (uint32_t k = 0, count = n.command.operand_end; k < count; k++) {
         make(&n, sample);
         double_strides(&n.operands[k]);
-        char layout = row->layouts[remat_kernel_row_letter(row, k, count)];
+        char layout = row->layouts[remat_kernel_row_letter(row, 0, k, count)];
         if (n.values[k].bytes > 4 && layout != 's')
             CHECK_STATUS(ctx, remat_program_verify(ctx, &n.program), REMAT_ERROR_INVALID,
                          layout == 'p' ? "in is neither contiguous nor a row for each rank"

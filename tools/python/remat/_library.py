@@ -9,7 +9,7 @@ import weakref
 
 from .errors import Error
 
-VERSION = "0.1.0-a37b69219530d4e6"  # remat_compiler_version() of the headers that this file was written for
+VERSION = "0.1.0-de0f15f8cb77a947"  # remat_compiler_version() of the headers that this file was written for
 NAME = "libremat-compiler.so.0"
 
 
