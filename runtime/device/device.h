@@ -19,6 +19,7 @@ struct remat_device_params {
     bool has_stream;         /* of the host; else one of its own */
     void *stream;            /* CUstream; NULL is the legacy one */
     void *memory;            /* what bind will get */
+    bool graphs_of_ranks;    /* what an engine moves on the device may be captured */
     uint32_t ordinal;        /* which GPU */
     /* Asked again and again while the host waits for the GPU, with how long it has; what it returns
      * ends the waiting. NULL: the host waits for as long as it takes. Set before bind. */
@@ -36,6 +37,7 @@ struct remat_device { /* the first member of each device's own struct */
     struct remat_arena arena; /* of what was prepared */
     uint64_t memory_bytes;    /* that bind needs: the program's arena, then scratch; of create */
     char *memory;     /* the program's arena, after bind; NULL where the host cannot address it */
+    bool in_graph;    /* what runs since begin was launched as one */
     bool abandoned;   /* what an engine does there may never end: destroy leaves all as it is */
     const char *name; /* its own, as a GPU's driver has it: "NVIDIA H200"; "cpu" */
     const char *arch; /* "sm_90"; "" for a CPU */

@@ -371,15 +371,17 @@ static remat_status execute(struct entry_run *run)
     remat_status st = REMAT_OK;
     struct remat_session *session = run->session;
     const struct remat_device_vtable *vtable = session->device->vtable;
+    uint32_t first, last;
     bool checked = session->checks.free || session->checks.before, done = false;
     if (vtable->replay && !run->traced && !checked)
-        REMAT_TRY(vtable->replay(session->device,
-                                 (uint32_t)(run->entry - session->program->entries), &done));
+        REMAT_TRY(vtable->replay(session->device, session->running, &done));
     if (run->traced) {
         REMAT_TRY(vtable->mark(session->device, 0));
         session->begin_ns = remat_now_ns();
     }
-    if (!done)
+    if (done)
+        session->begun += remat_entry_transfers(session->program, run->entry, &first, &last);
+    else
         REMAT_TRY(walk(run, run_segment));
     if (run->at_end)
         REMAT_TRY(walk(run, trace_segment));
@@ -393,7 +395,7 @@ static remat_status check_budget(struct entry_run *run)
 {
     struct remat_session *session = run->session;
     struct remat_device *device = session->device;
-    uint8_t *runs = &session->runs[run->entry - session->program->entries][run->traced];
+    uint8_t *runs = &session->runs[session->running].settled[run->traced];
     uint64_t budget_bytes = session->program->budget_bytes;
     if (*runs == SETTLED_RUNS || !budget_bytes || !device->vtable->in_use_bytes ||
         device->params.memory)
@@ -436,6 +438,9 @@ remat_status remat_session_run(remat_session *session, const char *entry_name)
     run.at_end =
         run.traced && !session->device->memory && !(session->trace_data && session->trace_copy);
     bool init = strcmp(entry_name, "init") == 0;
+    session->running = (uint32_t)(run.entry - session->program->entries);
+    session->runs[session->running].count++;
+    session->run_begun = session->begun;
     if (init)
         REMAT_TRY(remat_session_write_coordinates(session));
     REMAT_TRY(vtable->begin(session->device));

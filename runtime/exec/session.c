@@ -31,15 +31,17 @@ static remat_status read_params(remat_context *ctx, const remat_session_params *
 
 static struct remat_device_params device_params(const remat_session_params *params)
 {
-    return (struct remat_device_params){.threads = params->threads,
-                                        .seed = params->seed,
-                                        .libraries = params->cuda_libraries,
-                                        .gemm_table = params->gemm_table,
-                                        .cubin_cache = params->cubin_cache,
-                                        .has_stream = params->stream != REMAT_STREAM_OWN,
-                                        .stream = params->stream,
-                                        .memory = params->memory,
-                                        .ordinal = params->ordinal};
+    return (struct remat_device_params){
+        .threads = params->threads,
+        .seed = params->seed,
+        .libraries = params->cuda_libraries,
+        .gemm_table = params->gemm_table,
+        .cubin_cache = params->cubin_cache,
+        .has_stream = params->stream != REMAT_STREAM_OWN,
+        .stream = params->stream,
+        .memory = params->memory,
+        .graphs_of_ranks = params->cuda_graph_ranks && params->engine && params->engine->on_device,
+        .ordinal = params->ordinal};
 }
 
 /* By name; without one a GPU where there is one, but a plan with a budget for a CPU stays there. */

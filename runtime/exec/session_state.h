@@ -32,13 +32,19 @@ struct remat_flight { /* of a transfer; all but `command` are its group's */
 
 #define SETTLED_RUNS 2 /* after which nothing more is loaded: the second one makes a graph */
 
+struct remat_entry_runs { /* of an entry point */
+    uint8_t settled[2];   /* untraced and traced, up to SETTLED_RUNS */
+    uint64_t count;       /* begun */
+};
+
 struct remat_session {
     remat_context *ctx;
     const struct remat_plan *plan;
     const struct remat_program *program;
     struct remat_device *device;
     uint32_t threads;
-    uint8_t (*runs)[2]; /* by entry point, untraced and traced: how often, up to SETTLED_RUNS */
+    struct remat_entry_runs *runs; /* by entry point */
+    uint32_t running;              /* the last entry point that was begun */
     remat_trace_function *trace;
     void *trace_user;
     remat_trace_value *trace_values;     /* as many as any command writes */
@@ -47,7 +53,8 @@ struct remat_session {
     bool trace_data;                     /* they are copied now */
     remat_engine engine;                 /* of this rank; ranks 0: the plan has one rank */
     bool ungrouped;                      /* each transfer is a group */
-    uint64_t transfer_timeout_ns, begun; /* begun: transfers so far */
+    uint64_t transfer_timeout_ns, begun; /* begun: transfers so far, */
+    uint64_t run_begun;                  /* and before the entry point */
     remat_transfer last;                 /* the first one of the last group, */
     uint32_t last_count;                 /* of so many */
     struct remat_flight *flights;        /* room for all of a segment */

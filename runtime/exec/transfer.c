@@ -74,7 +74,45 @@ static uint64_t offset_of(const struct remat_session *session, const struct rema
            o->offset_elements * remat_dtype_bytes((remat_dtype)o->dtype);
 }
 
+uint64_t remat_entry_transfers(const struct remat_program *program, const struct remat_entry *entry,
+                               uint32_t *first, uint32_t *last)
+{
+    uint64_t count = 0;
+    for (uint32_t k = entry->call_begin; k < entry->call_end; k++) {
+        const struct remat_segment *segment = &program->segments[program->calls[k].segment];
+        for (uint32_t c = segment->command_begin; c < segment->command_end; c++) {
+            if (!program->commands[c].complete_before)
+                continue;
+            *first = count ? *first : c;
+            *last = c;
+            count += program->calls[k].times;
+        }
+    }
+    return count;
+}
+
 /* --- waiting for a GPU --- */
+
+/* What the GPU was given last. */
+static void describe_last(const remat_session *session, char *out, size_t bytes)
+{
+    const struct remat_program *p = session->program;
+    const struct remat_entry *entry = &p->entries[session->running];
+    uint32_t first, last;
+    uint64_t count;
+    if (!session->device->in_graph) {
+        remat_transfer_describe(&session->last, session->last_count, out, bytes);
+    } else if ((count = remat_entry_transfers(p, entry, &first, &last))) {
+        snprintf(out, bytes,
+                 "with run %" PRIu64 " of \"%.32s\" as one graph, from transfer %" PRIu64
+                 " \"%.100s\" to transfer %" PRIu64 " \"%.100s\"",
+                 session->runs[session->running].count, entry->name, session->run_begun,
+                 p->commands[first].name, session->run_begun + count - 1, p->commands[last].name);
+    } else {
+        snprintf(out, bytes, "with run %" PRIu64 " of \"%.32s\" as one graph",
+                 session->runs[session->running].count, entry->name);
+    }
+}
 
 static remat_status go_on(void *user, uint64_t waited_ns)
 {
@@ -82,13 +120,13 @@ static remat_status go_on(void *user, uint64_t waited_ns)
     const remat_engine *engine = &session->engine;
     char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
     remat_status st = engine->check ? engine->check(engine->user, message) : REMAT_OK;
-    char where[256], host[REMAT_HOST_BYTES];
+    char where[384], host[REMAT_HOST_BYTES];
     if (st)
         return remat_error(session->ctx, st, "%s", *message ? message : "a transfer failed");
     if (waited_ns < session->transfer_timeout_ns)
         return REMAT_OK;
     remat_host_name(host);
-    remat_transfer_describe(&session->last, session->last_count, where, sizeof where);
+    describe_last(session, where, sizeof where);
     return remat_error(session->ctx, REMAT_ERROR_RANK_LOST,
                        "rank %" PRIu32 " on %s waited %.3g s for its GPU, last %s: the GPU hangs, "
                        "or another rank does not come",

@@ -14,6 +14,9 @@ remat_status remat_session_join_engine(remat_session *session);
 remat_status remat_session_write_coordinates(remat_session *session);
 /* Describes the next transfer to the engine, all but what only remat_session_move knows. */
 void remat_session_describe(remat_session *session, uint32_t command, remat_transfer *out);
+/* Number of transfers of a run of the entry point; the commands of the first and the last one. */
+uint64_t remat_entry_transfers(const struct remat_program *program, const struct remat_entry *entry,
+                               uint32_t *first, uint32_t *last);
 /* Makes the group that begins with that flight; on a GPU with an engine for its memory, enqueues
  * it. On the host it uses nothing of the session that changes in a run, so it may go on beside
  * commands. `message` is empty before; where it is empty after a failure, the context has one. */

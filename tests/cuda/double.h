@@ -8,12 +8,13 @@
  * wait and a wrong stream show; the legacy stream waits for all blocking streams, and they for it.
  * What hardware refuses is refused: allocations, loading, waits and heuristics while the thread
  * captures (which ends the capture), captures of the legacy stream, the legacy stream while a
- * blocking stream captures, blocks of more threads than the kernel is compiled for. And what a real
- * driver may let pass is an error here: a call without the context, a handle that is unknown,
- * destroyed or of another kind, a blocking stream, a kernel captured before it ever ran, an access
- * outside live allocations or on another GPU, a wait that has no end while a transfer between ranks
- * is not done, anything still alive when the context is released. It is said on
- * standard error; the codes below end the process.
+ * blocking stream captures, waits between what a capture has and what it has not, a stream that
+ * joined one and is not waited for at its end, blocks of more threads than the kernel is compiled
+ * for. And what a real driver may let pass is an error here: a call without the context, a handle
+ * that is unknown, destroyed or of another kind, a blocking stream, a kernel captured before it
+ * ever ran, an access outside live allocations or on another GPU, a wait that has no end while a
+ * transfer between ranks is not done, anything still alive when the context is released. It is said
+ * on standard error; the codes below end the process.
  *
  * The environment of a test:
  *     REMAT_DOUBLE_COMPILER    C compiler for kernels (cc)
@@ -38,6 +39,7 @@
  *     REMAT_DOUBLE_NCCL_VERSION  as ncclGetVersion has it (22809)
  *     REMAT_DOUBLE_NCCL_BYTES  of the GPU that a communicator takes when it is first used (262144)
  *     REMAT_DOUBLE_NCCL_BREAK  RANK:N: that rank's NCCL says after N groups that another is gone
+ *     REMAT_DOUBLE_NCCL_STOP   RANK:N: that rank's GPU does nothing more after N groups
  *     REMAT_DOUBLE_NVTX        a file that gets the ranges of NVTX's double
  *     REMAT_DOUBLE_LOG         a file that gets a line for each launch of a graph */
 #ifndef TESTS_CUDA_DOUBLE_H

@@ -32,6 +32,7 @@ enum { /* CUresult */
        ILLEGAL_ADDRESS = 700,
        CAPTURE_UNSUPPORTED = 900,
        CAPTURE_INVALIDATED = 901,
+       CAPTURE_UNJOINED = 904,
        CAPTURE_ISOLATION = 905,
        CAPTURE_IMPLICIT = 906,
        CAPTURED_EVENT = 907,
@@ -76,6 +77,8 @@ struct operation {
             char data[512];
         } host;
     };
+    int lane; /* in a graph: of its streams, that of the operation; and of what a WAIT waits for, */
+    int waited_lane; /* of which wait.position is a number of operations */
 };
 
 struct queue {
@@ -83,10 +86,15 @@ struct queue {
     size_t count, capacity;
 };
 
+enum { LANES_MAX = 4 };
+
 struct capture {
     struct object *graph;
     unsigned long thread; /* that began it */
     bool invalid;         /* a call that a capture does not allow was made */
+    /* That it is of: where it began, and those that waited for an event on one of them. */
+    struct object *streams[LANES_MAX];
+    int stream_count;
 };
 
 struct gpu;
@@ -107,7 +115,8 @@ struct object {
     /* event */
     struct place recorded;
     bool is_captured, is_timed;
-    uint64_t time_ns; /* 0 before it was reached */
+    struct object *graph; /* in whose capture it was recorded */
+    uint64_t time_ns;     /* 0 before it was reached */
     /* module, kernel */
     void *library;         /* of a module, NULL before it is needed */
     char *text;            /* of a kernel, its name */
@@ -116,6 +125,10 @@ struct object {
     unsigned threads, shared_bytes; /* that a block may have */
     bool has_run;
     size_t argument_bytes; /* of the one parameter */
+    /* graph, executable: its streams; those of an executable are its own, but for the first */
+    struct object *lanes[LANES_MAX];
+    int lane_count;
+    bool hidden; /* a stream of these */
     /* allocation, module, executable */
     char *begin;
     size_t bytes;
@@ -177,6 +190,12 @@ struct object *driver_stream(void *handle, const char *call); /* the default str
 int driver_drop(void *handle, enum kind kind, const char *call);
 void driver_push(struct queue *queue, const struct operation *operation);
 int driver_enqueue(void *stream, const struct operation *operation, const char *call);
+struct place driver_end_of(struct object *stream); /* after all that was enqueued */
+/* It waits for all that is before the place, other ranks too. */
+void driver_follow(struct object *stream, struct place place);
+void driver_drain(struct object *stream); /* as far as it may go */
+int driver_lane(const struct capture *capture, const struct object *stream);
+uint64_t driver_lane_length(const struct object *graph, int lane); /* operations */
 bool driver_is_queued(const struct object *module); /* a launch of one of its kernels */
 /* Ends the process where `stream`, or with NULL any of the GPU's, has a transfer of which no query
  * said that it is done: a call that waits for it could wait for ever. */

@@ -88,7 +88,7 @@ static void drain(struct place place)
     __builtin_ia32_ldmxcsr(state);
 }
 
-static struct place end_of(struct object *stream)
+struct place driver_end_of(struct object *stream)
 {
     if (stream->done == stream->begun + stream->queue.count) {
         stream->begun = stream->done;
@@ -97,9 +97,21 @@ static struct place end_of(struct object *stream)
     return (struct place){stream, stream->begun + stream->queue.count};
 }
 
+void driver_follow(struct object *stream, struct place place)
+{
+    const struct object *from = place.stream;
+    if (from && from->transferred > from->seen && from->seen < place.position)
+        stream->transferred = driver_end_of(stream).position;
+}
+
+void driver_drain(struct object *stream)
+{
+    drain(driver_end_of(stream));
+}
+
 static bool has_launch(struct object *stream, const struct object *module)
 {
-    for (uint64_t i = stream->done; i < end_of(stream).position; i++) {
+    for (uint64_t i = stream->done; i < driver_end_of(stream).position; i++) {
         const struct operation *o = &stream->queue.items[i - stream->begun];
         if (o->type == LAUNCH && o->launch.kernel->module == module)
             return true;
@@ -159,7 +171,7 @@ static bool is_blocked(const struct object *stream) /* by the capture of a block
 
 static void wait_for(struct object *stream, struct object *other)
 {
-    struct operation wait = {.type = WAIT, .wait = end_of(other)};
+    struct operation wait = {.type = WAIT, .wait = driver_end_of(other)};
     if (is_pending(wait.wait))
         driver_push(&stream->queue, &wait);
 }
@@ -181,14 +193,16 @@ int driver_enqueue(void *handle, const struct operation *operation, const char *
     if (is_blocked(stream))
         return driver_fault(CAPTURE_IMPLICIT, call, " on the legacy stream");
     if (stream->capture) {
-        driver_push(&stream->capture->graph->queue, operation);
+        struct operation captured = *operation;
+        captured.lane = driver_lane(stream->capture, stream);
+        driver_push(&stream->capture->graph->queue, &captured);
         return stream->capture->invalid ? CAPTURE_INVALIDATED : SUCCESS;
     }
-    end_of(stream);
+    driver_end_of(stream);
     join(stream);
     driver_push(&stream->queue, operation);
     if (driver_setting("REMAT_DOUBLE_EAGER", 0) == (has_transfer(stream) ? 2 : 1))
-        drain(end_of(stream));
+        drain(driver_end_of(stream));
     return SUCCESS;
 }
 
@@ -206,13 +220,14 @@ int double_enqueue_transfer(void *stream, bool (*try)(const void *data), const v
                             size_t bytes)
 {
     struct operation o = {.type = TRANSFER, .host = {.try = try}};
-    NEEDS_NO_CAPTURE
+    NEEDS_CONTEXT
     if (bytes > sizeof o.host.data)
         return INVALID_VALUE;
     memcpy(o.host.data, data, bytes);
     int result = driver_enqueue(stream, &o, __func__);
     struct object *on = driver_stream(stream, __func__);
-    on->transferred = end_of(on).position;
+    if (!on->capture)
+        on->transferred = driver_end_of(on).position;
     return result;
 }
 
@@ -237,7 +252,7 @@ int cuStreamDestroy_v2(void *handle)
     if (stream->capture)
         driver_end(DOUBLE_MISUSE, __func__, "a stream that captures");
     driver_refuse_transfers(stream, __func__);
-    drain(end_of(stream));
+    drain(driver_end_of(stream));
     return driver_drop(handle, STREAM, __func__);
 }
 
@@ -249,7 +264,7 @@ int cuStreamSynchronize(void *handle)
         return driver_fault(CAPTURE_IMPLICIT, __func__, " of the legacy stream");
     driver_refuse_transfers(stream, __func__);
     join(stream);
-    drain(end_of(stream));
+    drain(driver_end_of(stream));
     return driver.broken;
 }
 
@@ -259,6 +274,9 @@ static int answer(struct place place)
         return driver.broken ? driver.broken : NOT_READY;
     if (place.stream && place.position > place.stream->seen)
         place.stream->seen = place.position;
+    for (struct object *s = driver.objects; s; s = s->next)
+        if (s->hidden && s->done == driver_end_of(s).position)
+            s->seen = s->done;
     return SUCCESS;
 }
 
@@ -271,7 +289,7 @@ static void look(struct place place)
     for (struct object *s = driver.objects; s && is_pending(place); s = s->next)
         if (s->kind == STREAM && !s->destroyed && has_transfer(s) &&
             (all || s->thread == pthread_self()))
-            drain(end_of(s));
+            drain(driver_end_of(s));
     drain(place);
 }
 
@@ -282,8 +300,8 @@ int cuStreamQuery(void *handle)
     if (is_blocked(stream))
         return driver_fault(CAPTURE_IMPLICIT, __func__, " of the legacy stream");
     join(stream);
-    look(end_of(stream));
-    return answer(end_of(stream));
+    look(driver_end_of(stream));
+    return answer(driver_end_of(stream));
 }
 
 int cuStreamIsCapturing(void *handle, int *state)
@@ -294,6 +312,32 @@ int cuStreamIsCapturing(void *handle, int *state)
     return is_blocked(stream) ? CAPTURE_IMPLICIT : SUCCESS;
 }
 
+/* The capture that the event is of, if it still goes on, and is the thread's. */
+static struct capture *capture_of(const struct object *event)
+{
+    struct capture *capture = event->recorded.stream ? event->recorded.stream->capture : NULL;
+    bool goes_on = event->is_captured && capture && capture->graph == event->graph &&
+                   capture->thread == pthread_self();
+    return goes_on ? capture : NULL;
+}
+
+/* An event of a capture brings the stream into it; any other is none for a stream that captures. */
+static int wait_in_capture(struct object *stream, const struct object *event, const char *call)
+{
+    struct capture *capture = capture_of(event);
+    if (!capture || (stream->capture && stream->capture != capture))
+        return driver_fault(CAPTURE_ISOLATION, call, " across a capture");
+    if (!stream->capture && capture->stream_count == LANES_MAX)
+        driver_end(DOUBLE_MISUSE, call, "more streams than the double's captures have");
+    if (!stream->capture)
+        capture->streams[capture->stream_count++] = stream;
+    stream->capture = capture;
+    struct operation o = {.type = WAIT,
+                          .wait = {NULL, event->recorded.position},
+                          .waited_lane = driver_lane(capture, event->recorded.stream)};
+    return driver_enqueue(stream, &o, call);
+}
+
 int cuStreamWaitEvent(void *handle, void *waited, unsigned flags)
 {
     NEEDS_CONTEXT
@@ -302,12 +346,10 @@ int cuStreamWaitEvent(void *handle, void *waited, unsigned flags)
     struct operation o = {.type = WAIT, .wait = event->recorded};
     if (flags)
         return INVALID_VALUE;
-    if (event->is_captured || stream->capture) /* nothing here captures over several streams */
-        return driver_fault(CAPTURE_ISOLATION, __func__, " across a capture");
+    if (event->is_captured || stream->capture)
+        return wait_in_capture(stream, event, __func__);
     int result = driver_enqueue(handle, &o, __func__);
-    struct object *from = event->recorded.stream;
-    if (from && from->transferred > from->seen && from->seen < event->recorded.position)
-        stream->transferred = end_of(stream).position; /* it waits for other ranks, too */
+    driver_follow(stream, event->recorded);
     return result;
 }
 
@@ -339,7 +381,10 @@ int cuEventRecord(void *handle, void *stream)
     event->time_ns = 0;
     int result = driver_enqueue(stream, &o, __func__);
     event->is_captured = on->capture != NULL;
-    event->recorded = end_of(on);
+    event->graph = on->capture ? on->capture->graph : NULL;
+    event->recorded = driver_end_of(on);
+    if (on->capture)
+        event->recorded.position = driver_lane_length(event->graph, driver_lane(on->capture, on));
     return result;
 }
 

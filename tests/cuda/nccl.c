@@ -27,7 +27,7 @@ struct comm {
     enum { JOINING, THERE, ENDING, ENDED, GONE } state;
     char folder[112];
     int rank, ranks, looks; /* looks: for how many it is still under way */
-    unsigned sent[RANKS_MAX], received[RANKS_MAX], groups;
+    unsigned sent[RANKS_MAX], received[RANKS_MAX], groups, performed;
     bool aborted;
     void *context;
     void *streams[STREAMS_MAX]; /* that it was used on */
@@ -46,6 +46,7 @@ struct group { /* of one communicator */
     struct comm *comm;
     void *stream;
     bool begun;
+    bool captured; /* it is in a graph, and performed with each launch of that */
     int count;
     struct part *parts;
 };
@@ -58,7 +59,7 @@ static struct {
     double_check_memory *check;
     double_charge_memory *charge;
     double_end_process *end;
-    int (*push)(void *), (*pop)(void **), (*query)(void *);
+    int (*push)(void *), (*pop)(void **), (*query)(void *), (*capturing)(void *, int *);
 } driver;
 
 /* --- the driver's double, which is in the global scope --- */
@@ -74,6 +75,7 @@ static bool find_driver(void)
                    {"double_end", &driver.end},
                    {"cuCtxPushCurrent_v2", &driver.push},
                    {"cuCtxPopCurrent_v2", &driver.pop},
+                   {"cuStreamIsCapturing", &driver.capturing},
                    {"cuStreamQuery", &driver.query}};
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         void *found = dlsym(RTLD_DEFAULT, symbols[i].name);
@@ -176,12 +178,24 @@ static bool step(struct group *group, struct part *part)
     return true;
 }
 
+/* As REMAT_DOUBLE_NCCL_STOP says. */
+static bool stands(const struct comm *comm)
+{
+    const char *stop = getenv("REMAT_DOUBLE_NCCL_STOP");
+    int rank = 0;
+    unsigned after = 0;
+    return stop && sscanf(stop, "%d:%u", &rank, &after) == 2 && rank == comm->rank &&
+           comm->performed >= after && !comm->aborted;
+}
+
 static bool try(const void *data)
 {
     struct group *group;
     bool all = true;
     memcpy(&group, data, sizeof group);
     struct comm *comm = group->comm;
+    if (stands(comm))
+        return false;
     for (int i = 0; i < group->count && !group->begun; i++) {
         struct part *part = &group->parts[i];
         part->number = part->sends ? comm->sent[part->peer]++ : comm->received[part->peer]++;
@@ -192,11 +206,17 @@ static bool try(const void *data)
         part->done = part->done || step(group, part);
         all &= part->done;
     }
-    if (all || comm->aborted) {
+    if (!all && !comm->aborted)
+        return false;
+    comm->performed++;
+    group->begun = false;
+    for (int i = 0; i < group->count; i++)
+        group->parts[i].done = false;
+    if (!group->captured) {
         free(group->parts);
         free(group);
     }
-    return all || comm->aborted;
+    return true;
 }
 
 /* Takes the parts. */
@@ -217,7 +237,10 @@ static int enqueue(const struct group *group)
     long bytes = set ? atol(set) : 1 << 18;
     if (!group->comm->charged && driver.charge(bytes))
         group->comm->charged = bytes;
-    int result = driver.enqueue(group->stream, try, &kept, sizeof kept);
+    int state = 0, result = driver.capturing(group->stream, &state);
+    kept->captured = state != 0;
+    if (!result)
+        result = driver.enqueue(group->stream, try, &kept, sizeof kept);
     driver.pop(&context);
     group->comm->looks = LOOKS;
     group->comm->groups++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine of GPUs, for threads of one process: what arrives is what the header says, for tensors
  * of every length up to beyond the number of ranks, on GPUs and in the host's memory, among all
- * ranks and in the rows and columns of a mesh; then steps of a plan of three ranks, whose losses
- * are one, and printed. faults.py plants faults under it.
+ * ranks and in the rows and columns of a mesh; then steps of a plan of three ranks, command by
+ * command and as CUDA graphs, whose losses are one, and printed. faults.py plants faults under it.
  *
  *     nccl_ranks PLAN LIBRARIES */
 #include "check.h"
@@ -30,7 +30,7 @@ struct rank {
     struct cuda_driver driver;
     void *context, *stream;
     uint64_t memory;
-    float losses[STEPS];
+    float losses[STEPS], of_graphs[STEPS];
     uint64_t rests; /* bytes looked at, in a row of each exchange */
 };
 
@@ -257,7 +257,7 @@ static void write_zeros(struct rank *rank, remat_session *session)
 }
 
 /* One rank is on a stream of the host's, so that nothing has waited for its steps. */
-static void train(struct rank *rank)
+static void train(struct rank *rank, bool graphs, float *losses)
 {
     remat_session *session;
     remat_session_params params;
@@ -273,6 +273,7 @@ static void train(struct rank *rank)
     params.engine = &rank->engine;
     params.transfer_timeout_ns = TIMEOUT_NS;
     params.trace_copies = UINT32_MAX;
+    params.cuda_graph_ranks = graphs;
     MUST_OK(rank->ctx, remat_session_create(rank->ctx, rank->plan, &params, &session));
     MUST_OK(rank->ctx, remat_session_run(session, "init"));
     write_zeros(rank, session);
@@ -280,11 +281,10 @@ static void train(struct rank *rank)
         float lr = 0.01f;
         MUST_OK(rank->ctx, remat_session_write(session, "lr", &lr, sizeof lr));
         MUST_OK(rank->ctx, remat_session_write(session, "step", &step, sizeof step));
-        bool looks = step == STEPS - 1; /* memory is not as bind cleared it */
+        bool looks = step == STEPS - 1 && !graphs; /* memory is not as bind cleared it */
         remat_session_set_trace(session, looks ? check_rests : NULL, rank);
         MUST_OK(rank->ctx, remat_session_run(session, "train"));
-        MUST_OK(rank->ctx,
-                remat_session_read(session, "loss", &rank->losses[step - 1], sizeof(float)));
+        MUST_OK(rank->ctx, remat_session_read(session, "loss", &losses[step - 1], sizeof(float)));
     }
     remat_session_destroy(&session);
     must_cuda(rank->driver.cuCtxPushCurrent_v2(rank->context));
@@ -297,7 +297,9 @@ static void *run(void *user)
     struct rank *rank = user;
     check_transfers(rank);
     if (rank->plan)
-        train(rank);
+        train(rank, false, rank->losses);
+    if (rank->plan)
+        train(rank, true, rank->of_graphs);
     return NULL;
 }
 
@@ -320,9 +322,10 @@ static void check_losses(const struct rank *ranks)
     for (uint32_t r = 0; r < RANKS; r++)
         for (uint32_t step = 0; step < STEPS; step++)
             CHECK(ranks[r].losses[step] == ranks[0].losses[step] &&
+                      ranks[r].of_graphs[step] == ranks[0].losses[step] &&
                       (step == 0 || ranks[r].losses[step] < ranks[r].losses[step - 1]),
-                  "rank %u: loss %g after %u steps, on rank 0 %g", r, ranks[r].losses[step], step,
-                  ranks[0].losses[step]);
+                  "rank %u: loss %g after %u steps, with graphs %g, on rank 0 %g", r,
+                  ranks[r].losses[step], step, ranks[r].of_graphs[step], ranks[0].losses[step]);
     for (uint32_t step = 0; step < STEPS; step++)
         printf("%a\n", ranks[0].losses[step]);
     CHECK(ranks[RANKS - 1].rests > 0, "all parts are equal");

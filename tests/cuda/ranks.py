@@ -6,6 +6,7 @@ of one rank with as many microbatches, and of each other where ranks sum theirs 
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -247,11 +248,60 @@ def absent(work):
         pair[victim].communicate()
 
 
+def graphs(work):
+    """With --cuda-graph ranks the third step on is a graph, transfers included: same losses and weights, in any order in
+    which streams may run; an engine of the host's memory is refused. A rank that never comes to it is told by its run, and
+    by its first and last transfer."""
+    def trained(name, *options, steps=5, **more):
+        log = pathlib.Path(work) / "log"
+        log.unlink(missing_ok=True)
+        done = train(work, "ranks.plan", "cuda", "--steps", steps, "--save-weights", name, *options,
+                     **variables(work, REMAT_DOUBLE_GPUS=4, REMAT_DOUBLE_LOG=log, **more))
+        launches = log.read_text().splitlines() if log.exists() else []
+        losses = [line.split()[:4] for line in done.stdout.splitlines() if "loss" in line]
+        return done, losses, (pathlib.Path(work) / name).read_bytes() if done.returncode == 0 else b"", launches
+
+    graph(work, "llama-tiny", "--dtype", "bf16", "--layers", 1, "--batch", 12, "--seq", 18)
+    for options in (["--mesh", "dp=2,tp=2", "--sequence-parallel", "--zero", 1, "--microbatches", 2],
+                    ["--mesh", "dp=3", "--zero", 3]):
+        plan(work, "ranks.plan", *options, "--target", "h200")
+        must(run([tools.folder.parent / "tests/e2e/stretch", "ranks.plan"], cwd=work))
+        ranks = 4 if "dp=3" not in options else 3
+        without, losses, weights, launches = trained("a.safetensors")
+        must(without)
+        check(not launches and len(losses) == 5, f"graphs without --cuda-graph: {launches}, {losses}")
+        if ranks == 3:
+            done, found, bits, launches = trained("b.safetensors", "--engine", "local")
+            check(found == losses and bits == weights and not launches, f"by local: {launches}, {found}: {done.stderr}")
+        for eager in (0, 1, 2) if ranks == 4 else (0,):
+            done, found, bits, launches = trained("b.safetensors", "--cuda-graph", "ranks", REMAT_DOUBLE_EAGER=eager)
+            check(found == losses and bits == weights, f"{options}: eager {eager}: {found}, expected {losses}: {done.stderr}")
+            check(len(launches) == 4 * ranks, f"{options}: {len(launches)} launches of graphs on {ranks} ranks")
+    says(trained("c.safetensors", "--cuda-graph", "ranks", "--engine", "local")[0], USAGE,
+         "--cuda-graph ranks: engine local moves memory of the host, and no graph has that")
+
+
+def late_graph(work):
+    """A rank that stops in a step that is a graph: its third or a later one, as each has at most 40 transfers."""
+    graph(work, "gpt2-tiny", "--layers", 1, "--batch", 2, "--seq", 8)
+    plan(work, "ranks.plan", "--mesh", "dp=2", "--target", "h200")
+    done = train(work, "ranks.plan", "cuda", "--steps", 1000, "--cuda-graph", "ranks", "--timeout", 2,
+                 **variables(work, REMAT_DOUBLE_GPUS=2, REMAT_DOUBLE_NCCL_STOP="1:150"))
+    says(done, LOST, " waited 2 s for its GPU, last with run ", 'of "train" as one graph, from transfer ', " to transfer ",
+         ": the GPU hangs, or another rank does not come")
+    places = re.search(r'run (\d+) of "train" as one graph, from transfer (\d+) "[^"]+" to transfer (\d+) "', done.stderr)
+    number, first, last = map(int, places.groups()) if places else (0, 0, 0)
+    length = last - first + 1
+    check(number > 2 and first == (number - 1) * length and 4 < length < 40, f"run {number}, transfers {first} to {last}")
+
+
 with folder() as work:
     for model in MODELS:
         same_bits(work, *model)
     failures(work)
     choice(work)
     traced(work)
+    graphs(work)
+    late_graph(work)
     absent(work)
 finish()

@@ -73,6 +73,7 @@ static uint64_t hash_settings(const struct cli_arguments *args, const struct tra
                           s->weights_path != NULL,
                           s->checkpoint != NULL,
                           cli_has(args, OPTION_trace),
+                          cli_has(args, OPTION_cuda_graph),
                           cli_has(args, OPTION_profile)};
     const double rates[] = {s->schedule.lr, s->schedule.min_lr};
     uint64_t hash = XXH64(rates, sizeof rates, XXH64(numbers, sizeof numbers, 0));

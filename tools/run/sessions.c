@@ -32,6 +32,7 @@ static remat_session_params session_params(const struct cli_arguments *args,
     params.engine = ranks_engine(settings->ranks, rank);
     params.transfer_timeout_ns = settings_timeout_ns(args);
     params.ungrouped = cli_has(args, OPTION_profile);
+    params.cuda_graph_ranks = cli_has(args, OPTION_cuda_graph);
     if (settings->ranks)
         params.device = ranks_device(settings->ranks);
     if (settings->ranks)
@@ -92,6 +93,10 @@ remat_status sessions_create(remat_context *ctx, const struct cli_arguments *arg
     remat_plan_info info = {.struct_size = sizeof info};
     char table[4096], cache[4096];
     remat_plan_get_info(plan, &info);
+    if (params.cuda_graph_ranks && params.engine && !params.engine->on_device)
+        RUN_FAIL(ctx, REMAT_ERROR_USAGE,
+                 "--cuda-graph ranks: engine %s moves memory of the host, and no graph has that",
+                 params.engine->name);
     RUN_TRY(name_gemm_table(ctx, args->operands[0], table, sizeof table));
     params.gemm_table = table;
     RUN_TRY(cli_cache_folder(ctx, cli_text(args, OPTION_cache, NULL), cache, sizeof cache));

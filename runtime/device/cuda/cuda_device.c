@@ -177,6 +177,8 @@ static void release_gpu(struct cuda_device *cuda)
     cuda_drop_graphs(cuda);
     for (size_t e = 0; e < cuda->events.count; e++)
         cuda->driver.cuEventDestroy_v2(cuda->events.items[e]);
+    while (cuda->captured.count)
+        cuda->driver.cuEventDestroy_v2(cuda->captured.items[--cuda->captured.count]);
     for (size_t i = 0; i < 2 && cuda->paces[i]; i++)
         cuda->driver.cuEventDestroy_v2(cuda->paces[i]);
     for (size_t i = 0; i < 2 && cuda->transferred[i]; i++)

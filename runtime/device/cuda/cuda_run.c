@@ -3,9 +3,10 @@
  * launch by launch, the second is captured, and from then on its graph is launched: all that
  * changes from step to step lies in device memory, and numbers of runs are the graph's constants.
  * Captures are the session's own stream's, which blocks no other, whatever the host's is. A plan of
- * several ranks is never captured: between its launches engines move bytes. The host then waits for
- * the GPU by looking, and never enqueues so much after a transfer that the driver itself would
- * wait. */
+ * several ranks is captured only where the host says so, as between its launches engines move
+ * bytes: their stream joins the capture with the first transfer, and waits of the host there are
+ * none. The host waits for the GPU by looking, and never enqueues so much after a transfer that the
+ * driver itself would wait. */
 #include "cuda_run.h"
 
 #include "host.h"
@@ -133,17 +134,43 @@ fail:
     return st;
 }
 
+static void *stream_of_commands(const struct cuda_device *cuda)
+{
+    return cuda->capturing ? cuda->own_stream : cuda->stream;
+}
+
+/* That is recorded after the transfer of that number. Events of a capture say nothing outside it,
+ * so it has its own. */
+static void *event_of(const struct cuda_device *cuda, uint64_t number)
+{
+    if (!cuda->capturing)
+        return cuda->transferred[number % 2];
+    return cuda->captured.items[cuda->captured_begin + (number - cuda->captured_first)];
+}
+
+static remat_status add_captured_event(struct cuda_device *cuda)
+{
+    remat_status st = REMAT_OK;
+    void *event;
+    TRY(cuda, cuEventCreate, &event, CUDA_EVENT_DISABLE_TIMING);
+    REMAT_TRY_PUSH(&cuda->base.arena, &cuda->captured, event);
+fail:
+    return st;
+}
+
 /* For the transfer before the last, whose event the next one takes over. */
 remat_status cuda_lend(struct remat_device *device, uint32_t slot, char **arena, void **stream)
 {
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
-    void *event = cuda->transferred[cuda->lent % 2];
     *arena = (char *)(uintptr_t)cuda->address;
     *stream = cuda->transfer_stream;
-    if (cuda->lent >= 2)
+    if (cuda->capturing)
+        REMAT_TRY(add_captured_event(cuda));
+    void *event = event_of(cuda, cuda->lent);
+    if (!cuda->capturing && cuda->lent >= 2)
         REMAT_TRY(wait_for_event(cuda, event, "the GPU stopped"));
-    REMAT_TRY(order(cuda, cuda->stream, event, cuda->transfer_stream));
+    REMAT_TRY(order(cuda, stream_of_commands(cuda), event, cuda->transfer_stream));
     if (slot)
         st = mark_on(cuda, slot, cuda->transfer_stream);
 fail:
@@ -156,19 +183,19 @@ remat_status cuda_take_back(struct remat_device *device, uint32_t slot, uint64_t
     struct cuda_device *cuda = (struct cuda_device *)device;
     if (slot)
         REMAT_TRY(mark_on(cuda, slot, cuda->transfer_stream));
-    TRY(cuda, cuEventRecord, cuda->transferred[cuda->lent % 2], cuda->transfer_stream);
+    TRY(cuda, cuEventRecord, event_of(cuda, cuda->lent), cuda->transfer_stream);
     *number = cuda->lent++;
 fail:
     return st;
 }
 
-/* All but the last two are done. */
+/* Outside captures all but the last two are done. */
 remat_status cuda_await(struct remat_device *device, uint64_t number)
 {
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
-    if (cuda->lent - number <= 2)
-        TRY(cuda, cuStreamWaitEvent, cuda->stream, cuda->transferred[number % 2], 0);
+    if (cuda->capturing || cuda->lent - number <= 2)
+        TRY(cuda, cuStreamWaitEvent, stream_of_commands(cuda), event_of(cuda, number), 0);
 fail:
     return st;
 }
@@ -180,6 +207,7 @@ remat_status cuda_begin(struct remat_device *device)
     struct cuda_device *cuda = (struct cuda_device *)device;
     cuda->warming = cuda->capturing = NULL;
     cuda->failed = cuda->grouped = false;
+    cuda->base.in_graph = false;
     return cuda_enter(cuda);
 }
 
@@ -195,8 +223,9 @@ static void pop_range(const struct cuda_device *cuda)
         cuda->nvtx.nvtxRangePop();
 }
 
-static remat_status launch_graph(const struct cuda_device *cuda, const struct cuda_entry *entry)
+static remat_status launch_graph(struct cuda_device *cuda, const struct cuda_entry *entry)
 {
+    cuda->base.in_graph = true;
     push_range(cuda, cuda->base.program->entries[entry - cuda->entries].name);
     remat_status st =
         cuda_check(cuda->base.ctx, &cuda->driver,
@@ -212,23 +241,22 @@ remat_status cuda_replay(struct remat_device *device, uint32_t index, bool *done
     struct cuda_entry *entry = &cuda->entries[index];
     *done = entry->graph != NULL;
     cuda->grouped = true;
-    if (remat_program_ranks(device->program) > 1)
+    if (remat_program_ranks(device->program) > 1 && !device->params.graphs_of_ranks)
         return REMAT_OK;
     if (entry->graph) {
+        if (device->params.go_on)
+            REMAT_TRY(pace(cuda));
         REMAT_TRY(launch_graph(cuda, entry));
     } else if (entry->warm) {
         TRY(cuda, cuStreamBeginCapture_v2, cuda->own_stream, CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL);
         cuda->capturing = entry;
+        cuda->captured_first = cuda->lent;
+        cuda->captured_begin = cuda->captured.count;
     } else {
         cuda->warming = entry;
     }
 fail:
     return st;
-}
-
-static void *stream_of_commands(const struct cuda_device *cuda)
-{
-    return cuda->capturing ? cuda->own_stream : cuda->stream;
 }
 
 static uint64_t word_of(const struct cuda_device *cuda, const struct remat_cuda_word *word)
@@ -290,7 +318,7 @@ remat_status cuda_execute(struct remat_device *device, uint32_t index)
     uint32_t group = cuda->grouped ? groups->group[index] : REMAT_NONE;
     if (group != REMAT_NONE && groups->commands[groups->begin[group + 1] - 1] != index)
         return REMAT_OK; /* its launch is the last command's */
-    if (cuda->base.params.go_on && ++cuda->unpaced == PACE_COMMANDS)
+    if (cuda->base.params.go_on && !cuda->capturing && ++cuda->unpaced >= PACE_COMMANDS)
         REMAT_TRY(pace(cuda));
     push_range(cuda, command->name);
     if (remat_kernel_row(kind)->dispatch == REMAT_DISPATCH_GEMM)

@@ -45,6 +45,10 @@ struct cuda_device {
     void *transfer_stream; /* their stream; NULL in a plan of one rank */
     void *transferred[2];  /* events, recorded after them in turn */
     uint64_t lent;         /* transfers so far */
+    /* Those of captures: an event for each transfer, which no other capture has. */
+    struct REMAT_LIST(void *) captured;
+    uint64_t captured_first; /* number of the first one of this capture, */
+    size_t captured_begin;   /* whose event is there */
 };
 
 /* Makes the context current, for work on the stream that comes after what the host has enqueued.

@@ -258,6 +258,10 @@ typedef struct remat_session_params {
      * made when it is not there; a forged file in it is code. NULL: they are compiled by each
      * session. */
     const char *cubin_cache;
+    /* 1: entry points of a plan of several ranks become CUDA graphs, too, transfers included, if
+     * the engine moves memory of GPUs; the same for all ranks. A transfer that hangs is then not
+     * named, as all that is in a graph is launched at once. 0: those of plans of one rank alone. */
+    int cuda_graph_ranks;
 } remat_session_params;
 REMAT_API void remat_session_params_init(remat_session_params *params);
 
