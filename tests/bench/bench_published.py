@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published training steps beside what remat predicts for them: a test of the costs.
 
-    python3 tests/bench/bench_published.py BUILD_DIRECTORY PUBLISHED.csv [--output FILE] [--small]
+    python3 tests/bench/bench_published.py BUILD_DIRECTORY PUBLISHED.csv [--output FILE] [--small] [--check]
 
 Each row of the CSV that a mesh can say is planned as its setting was, without a budget. Its columns: source, model,
 hardware, gpus, parallelism, micro_batch (a GPU's), global_batch, seq, precision, recompute, tokens_s_gpu. Ratios are
 predicted time / published time. Prints Markdown; with --output docs/benchmarks.md it goes to docs/tables/published.md,
-and its summary into docs/benchmarks.md. --small makes the same of a small file."""
+and its summary into docs/benchmarks.md. --small makes the same of a small file.
+
+Transfers are checked apart from kernels by what several machines do to a ratio: that of rows on several machines over
+that of rows on one, of the same source, model and hardware. --check fails (exit code 1) if it is outside ACROSS, or if
+torchtitan's 13B does not come in the order that was published (ORDER)."""
 import argparse
 import collections
 import csv
@@ -26,6 +30,11 @@ NAME = "published"
 TARGETS = {"A100-40 SXM": "a100-40", "A100-80 SXM": "a100-80", "H100-80 SXM": "h100-sxm",
            "H100-96 HBM2e 500 W": "h100-96"}
 MACHINE = 8  # GPUs; with all of these targets
+ACROSS = (0.92, 1.08)
+# Steps of the 13B by what they recompute: the first is the fastest, the others take so much of it longer, and differ by
+# at most so much.
+ORDER = ("torchtitan docs/performance.md", "Llama2-13B", ["none", "selective, every 2nd layer", "per-op SAC (every second mm)"],
+         (0.08, 0.16), 0.02)
 POLICIES = {"none": ["--ac-mode", "none"], "full (every block)": ["--ac-mode", "full"], "full": ["--ac-mode", "full"],
             "selective, every 2nd layer": ["--ac-mode", "selective", "--ac-option", "2"],
             "per-op SAC (every second mm)": ["--ac-mode", "selective", "--ac-option", "op"]}
@@ -187,6 +196,50 @@ def class_table(rows):
                      "mean without exposed transfers", "Kendall's tau"], lines)
 
 
+def good(yes):
+    return "yes" if yes else "no"
+
+
+def across(rows):
+    """By (source, model): (hardware, rows on one machine, on several, ratio on one, on several), where there are both."""
+    groups = collections.defaultdict(lambda: ([], []))
+    for row in rows:
+        groups[row.source, row.model, row.hardware][row.gpus > MACHINE].append(ratio(row))
+    found = collections.defaultdict(list)
+    for (source, model, hardware), (one, several) in groups.items():
+        if one and several:
+            found[source, model].append((hardware, len(one), len(several), geometric(one)[0], geometric(several)[0]))
+    return found
+
+
+def across_table(rows):
+    """The table, and whether all is as it should be. Of a model on several kinds of hardware the mean counts."""
+    lines, all_good = [], True
+    for (source, model), kinds in across(rows).items():
+        mean = geometric([several / one for *_, one, several in kinds])[0]
+        within = ACROSS[0] <= mean <= ACROSS[1]
+        all_good &= within
+        for hardware, ones, severals, one, several in kinds:
+            lines.append([source, model, hardware, str(ones), f"{one:.2f}", str(severals), f"{several:.2f}", f"{several / one:.2f}",
+                          f"{mean:.2f}", good(within)])
+    return markdown(["source", "model", "hardware", "rows on one machine", "ratio", "on several", "their ratio", "several / one",
+                     "of the model", f"{ACROSS[0]} to {ACROSS[1]}"], lines), all_good
+
+
+def order_of(rows):
+    """What is said of the steps of ORDER, and whether they are as published; None without them."""
+    source, model, policies, (least, most), apart = ORDER
+    steps = {row.recompute: row.batch * row.seq / row.predicted for row in rows if (row.source, row.model) == (source, model)}
+    if any(policy not in steps for policy in policies):
+        return None, True
+    first, *others = (steps[policy] for policy in policies)
+    longer = [step / first - 1 for step in others]
+    yes = all(least <= value <= most for value in longer) and max(others) / min(others) - 1 <= apart
+    return (f"Steps of {model} ({source}) with {policies[0]}: {first:.2f} s; " +
+            "; ".join(f"{policy}: {step:.2f} s, {100 * value:+.1f} %" for policy, step, value in zip(policies[1:], others, longer)) +
+            f". As published ({100 * least:.0f} to {100 * most:.0f} % more, at most {100 * apart:.0f} % apart): {good(yes)}."), yes
+
+
 def row_cells(row):
     return [row.source, row.model, row.hardware, str(row.gpus), str(row.seq), f"{row.batch:g}", row.precision,
             row.recompute, f"{row.published:g}", f"{row.predicted:.0f}", f"{ratio(row):.2f}", f"{100 * row.exposed:.0f} %",
@@ -208,6 +261,7 @@ def main():
     parser.add_argument("csv")
     parser.add_argument("--output", help="docs/benchmarks.md, which gets the summary")
     parser.add_argument("--small", action="store_true", help="to try it out")
+    parser.add_argument("--check", action="store_true", help="whether several machines change ratios too much")
     options = parser.parse_args()
     rows, missing = [], collections.Counter()
     with open(options.csv, encoding="utf-8", newline="") as file, tempfile.TemporaryDirectory() as work:
@@ -219,14 +273,17 @@ def main():
             except Unsaid as reason:
                 missing[str(reason)] += 1
                 print(f"{number} of {len(published)}: {reason}", file=sys.stderr)
+    machines, machines_good = across_table(rows)
+    order, order_good = order_of(rows)
     text = (f"Planned {datetime.date.today().isoformat()} with `bench_published.py build {os.path.basename(options.csv)}`, "
             f"commit {commit()}: {len(rows)} of {len(published)} rows.\n\n## Ratios\n\nPredicted time / published time. Tau "
             "is of the rates of rows of one source, model and hardware.\n\n" + class_table(rows) +
+            "\n\n## Several machines\n\nRatios on several machines over those on one.\n\n" + machines + (f"\n\n{order}" if order else "") +
             "\n\n## Rows without a plan\n\n" + markdown(["reason", "rows"], [[reason, str(count)]
                                                                        for reason, count in missing.items()]) +
             "\n\n## Rows\n\n" + markdown(COLUMNS, map(row_cells, rows)))
     publish(__file__, NAME, "Published steps", text, summary, options.output)
-    return 0
+    return int(options.check and not (machines_good and order_good))
 
 
 if __name__ == "__main__":

@@ -70,6 +70,30 @@ def check_table():
     assert ["exposed transfers", "10 to 40 %", "1", "1.00", "1.00", "0.80", "–"] in cells, cells
 
 
+def check_across():
+    def row(hardware, gpus, ratio, model="m"):
+        return bench.Row("s", model, hardware, gpus, 512, 4, "bf16", "none", 100 * ratio, 100, 0)
+    rows = [row("a", 8, 0.8), row("a", 8, 0.5), row("a", 16, 0.8), row("b", 4, 0.5), row("b", 64, 0.4), row("c", 8, 3), row("c", 16, 1, "n")]
+    assert list(bench.across(rows)) == [("s", "m")]
+    (a, b), = bench.across(rows).values()
+    assert a[:3] == ("a", 2, 1) and b[:3] == ("b", 1, 1)
+    assert math.isclose(a[4] / a[3], 0.8 / math.sqrt(0.4)) and math.isclose(b[4] / b[3], 0.8)
+    table, good = bench.across_table(rows)  # sqrt(1.265 * 0.8) = 1.006
+    assert good and "1.26 | 1.01 | yes" in table and "0.80 | 1.01 | yes" in table, table
+    assert not bench.across_table(rows + [row("b", 64, 0.1)])[1]
+
+
+def check_order():
+    source, model, policies, *_ = bench.ORDER
+    for steps, expected in [((3.79, 4.28, 4.30), True), ((3.79, 4.0, 4.0), False), ((3.79, 4.45, 4.45), False), ((3.79, 4.2, 4.3), False)]:
+        rows = [bench.Row(source, model, "h", 64, 4096, 2, "bf16", policy, 1, 8192 / step, 0) for policy, step in zip(policies, steps)]
+        said, good = bench.order_of(rows)
+        assert good == expected and f"{steps[0]:.2f} s" in said, (steps, said)
+        assert bench.order_of(rows[1:]) == (None, True)
+
+
 check_commands()
 check_statistics()
 check_table()
+check_across()
+check_order()

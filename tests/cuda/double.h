@@ -67,6 +67,8 @@ typedef bool double_charge_memory(long bytes);
 typedef void double_check_memory(const void *begin, size_t bytes, const char *what);
 /* Whether the thread captures, so that `call` must fail; its capture is lost then. */
 typedef bool double_refuse_capture(const char *call);
+/* Whether an executable graph of the current GPU has transfers. */
+typedef bool double_find_graph(void);
 /* Ends the process for `what` the call was given. */
 typedef void double_end_process(const char *call, const char *what);
 

@@ -19,6 +19,7 @@ EXPORT double_enqueue_try double_enqueue_transfer;
 EXPORT double_check_memory double_check;
 EXPORT double_charge_memory double_charge;
 EXPORT double_refuse_capture double_refuse;
+EXPORT double_find_graph double_has_graph;
 EXPORT double_end_process double_end;
 
 enum { /* CUresult */

@@ -181,6 +181,18 @@ int cuGraphLaunch(void *handle, void *stream)
     return result;
 }
 
+bool double_has_graph(void)
+{
+    LOCKED
+    for (struct object *o = driver.objects; o; o = o->next)
+        for (size_t i = 0;
+             o->kind == EXECUTABLE && !o->destroyed && o->gpu == driver_gpu() && i < o->queue.count;
+             i++)
+            if (o->queue.items[i].type == TRANSFER)
+                return true;
+    return false;
+}
+
 int cuGraphDestroy(void *graph)
 {
     NEEDS_CONTEXT

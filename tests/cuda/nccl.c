@@ -59,6 +59,7 @@ static struct {
     double_check_memory *check;
     double_charge_memory *charge;
     double_end_process *end;
+    double_find_graph *has_graph;
     int (*push)(void *), (*pop)(void **), (*query)(void *), (*capturing)(void *, int *);
 } driver;
 
@@ -73,6 +74,7 @@ static bool find_driver(void)
                    {"double_check", &driver.check},
                    {"double_charge", &driver.charge},
                    {"double_end", &driver.end},
+                   {"double_has_graph", &driver.has_graph},
                    {"cuCtxPushCurrent_v2", &driver.push},
                    {"cuCtxPopCurrent_v2", &driver.pop},
                    {"cuStreamIsCapturing", &driver.capturing},
@@ -324,11 +326,14 @@ int ncclCommGetAsyncError(void *handle, int *state)
     return 0;
 }
 
+/* The real one waits until no graph has captured it. */
 static void leave(struct comm *comm)
 {
     void *context;
     comm->state = GONE;
     driver.push(comm->context);
+    if (!comm->aborted && driver.has_graph())
+        driver.end("ncclCommDestroy", "a communicator that a graph has captured");
     driver.charge(-comm->charged);
     driver.pop(&context);
 }

@@ -87,6 +87,15 @@ def try_slowdown():
             check(report["step_ns"] <= report["in_line_ns"], f"{options}: {report['step_ns']} ns with transfers beside computation")
             steps.append(report["step_ns"])
         check(steps[0] == steps[1] and steps == sorted(steps) and len(set(steps)) == 4, f"{options}: steps of {steps} ns")
+    steps = []
+    for machine_ranks in 2, 4:  # the link that is slow is used, or not
+        description["links"].update({"machine_ranks": machine_ranks, "within_slowdown": 1, "between_slowdown": 1.5})
+        for name in "bytes_per_s", "latency_ns":
+            description["links"]["between_" + name] = description["links"]["within_" + name]
+        with open("slow.json", "w", encoding="utf-8") as file:
+            json.dump(description, file)
+        steps.append(plan(["--mesh", "dp=4", "--target", "slow.json", "--reserve", 0, "--zero", 1, "--ac-mode", "none"])["step_ns"])
+    check(steps[0] > steps[1], f"slow between machines: {steps}")
 
 
 def try_budgets():

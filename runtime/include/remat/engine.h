@@ -169,7 +169,8 @@ typedef struct remat_nccl_params {
  * REMAT_ERROR_OTHER: NCCL failed. REMAT_ERROR_RANK_LOST: some rank did not come in time. */
 REMAT_API remat_status remat_nccl_create(remat_context *ctx, const remat_nccl_params *params,
                                          remat_nccl **out);
-/* All processes call it, after their last transfer. After a failure nothing waits for others, and
+/* All processes call it, after their last transfer and, with cuda_graph_ranks, after the sessions,
+ * as NCCL waits for graphs that have its transfers. After a failure nothing waits for others, and
  * what NCCL and the sessions have on the GPUs stays there until the process ends. */
 REMAT_API void remat_nccl_destroy(remat_nccl **nccl);
 /* Bytes that NCCL took of the GPU of a rank of this process, counted from its first. */
