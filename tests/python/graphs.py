@@ -6,7 +6,7 @@ from unittest import mock
 import torch
 
 import budgets
-import remat._backend
+import remat.eager
 import remat.fused
 
 
@@ -20,7 +20,7 @@ class Graphs:
 
     def __call__(self, module, inputs, **settings):
         another = copy.deepcopy(module) if self.look else None
-        with self._kept(remat._backend, "split", lambda found: found), \
+        with self._kept(remat.eager, "split", lambda found: found), \
                 self._kept(remat.fused, "fit", lambda found: found.graphs):
             run = self.backend(module, inputs, **settings)
         if another is not None and self.backward is not None:

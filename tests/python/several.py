@@ -4,8 +4,10 @@ eager mode in the recorded step and in planned ones, and the peak that the alloc
 planned one within 2 %.
 
     main(CASE...)   or all"""
+import dataclasses
 import itertools
 import random
+import types
 
 import torch
 from torch import nn
@@ -15,7 +17,8 @@ import budgets
 import harness
 import peaks
 import remat
-from remat import choice
+from remat import choice, fronts, proposals
+from remat.bare_problem import BORDER, MARK, Row
 
 TOLERANCE = 0.02
 WIDTH, ROWS = 64, 1024
@@ -429,6 +432,43 @@ def exhaustive_search():
         least = min(times, default=None)
         harness.check((found and found[0]) == least, f"trial {trial}: {found}, not {least}")
         harness.check(not found or fits(calls, found[1]), f"trial {trial}: {found} does not fit")
+
+
+@case
+def bounds_of_a_graph():
+    """Of random graphs of 7 values, all ways to keep them: none is better in each respect than what bounds them all."""
+    draw = random.Random(1)
+    for trial in range(4):
+        facts = random_facts(draw)
+        graph = types.SimpleNamespace(part=fronts.Part(facts), compiled=[], account=lambda one: one)
+        front = fronts.Front(graph, 10 ** 6)
+        for count in range(facts.border):
+            for kept in itertools.combinations(range(facts.border), count):
+                found = fronts.variant(facts, proposals.keeping("", facts.rows, set(kept)).sequence)
+                harness.check(any(no_worse(bound, found.option) for bound in front.bounds),
+                              f"trial {trial}: {found.option} is better than each of {front.bounds}")
+
+
+def random_facts(draw):
+    """A chain with skips, its result, and a backward pass in which each value is read."""
+    count = 7
+    rows = [Row(f"f{index}", MARK, sorted({draw.randrange(index) for _ in range(2)} | {index - 1}) if index else [],
+                draw.randint(1, 9), draw.randint(1, 9), draw.randint(0, 3), once="once" if draw.random() < 0.2 else "")
+            for index in range(count)]
+    rows[-1].once = "a result of the graph"
+    rows.append(Row("border", BORDER, [count - 1], once="border"))
+    rows.append(Row("begin", MARK, [count], lasting=2, once="begin"))
+    for index in reversed(range(count)):
+        rows.append(Row(f"b{index}", MARK, sorted({len(rows) - 1, count + 1, index, draw.randrange(count)}),
+                        draw.randint(1, 9), draw.randint(1, 9)))
+    kept = frozenset(source for row in rows[count + 2:] for source in row.inputs
+                     if source < count - 1 and rows[source].once)
+    return fronts.Facts(tuple(rows), count, {count - 1: {0}}, (frozenset(),) * len(rows), frozenset(), kept, "random",
+                        sum(row.time_ns for row in rows))
+
+
+def no_worse(one, other):
+    return all(a <= b for a, b in zip(dataclasses.astuple(one), dataclasses.astuple(other)))
 
 
 def fits(calls, picks):

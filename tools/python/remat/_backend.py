@@ -13,18 +13,16 @@ from . import (_planner, bare_problem, costs as costs_of, draws, fronts, inducto
                ranks, rules, steps)
 from ._torch import WORKS_WITH_INDUCTOR, default_partition, is_one_of
 from .calls import Calls, in_backward_pass
+from .eager import Eager
 from .errors import Error, InfeasibleBudget, Refused
-from .joint import Joint, rounding
-from .prepare import prepare
 from .replay import replay
 from .report import Report, Step, of_modules
 from .report import Graph as Planning
 from .sizes import format_bytes, parse_bytes
-from .unroll import Unrolled, split
 from .variants import Graph
 
 LOG = logging.getLogger("remat")
-KERNELS = ("inductor", "aot_eager")
+KERNELS = {"inductor": inductor.Inductor, "aot_eager": Eager}
 OPTIONS = ("recomputable", "replay_random")
 MODULES_SHOWN = 8  # in a remark
 CALLS_WATCHED = 4  # first calls of a graph in which gradients of earlier microbatches would show
@@ -79,28 +77,24 @@ class Backend:
         self.replay_random = bool((options or {}).get("replay_random", False))
         self.outside = outside.count(model, optimizer, accumulate)
         self.planned, self.remarks = [], []
-        self.calls = Calls(self._variant_of, self._finished, model)
+        self.calls = Calls(self._variant_of, self._finished, self.remark, model)
         self.group = ranks.group_of(model)
         if self.group is not None and kernels == "inductor":
             raise Refused("a model wrapped for many ranks is planned with kernels=\"aot_eager\" alone: costs and "
                           "decisions of Inductor's kernels are not agreed between ranks")
         self.variants, self.step, self.failure = {}, None, None  # of calls; what was planned for a step, or why not
+        self.unplanned_bytes = 0  # that calls may have taken which no plan knew
 
     def __call__(self, module, example_inputs, **settings):
         rules.check_settings()
-        if self.kernels == "inductor":
-            return inductor.Compilation(self, **settings).run(module, example_inputs)
-        if settings.get("mode"):
-            raise Error(f"mode '{settings['mode']}' is of Inductor: kernels=\"aot_eager\" takes none")
-        if settings.get("options"):
-            raise Error(f"option '{min(settings['options'])}' of torch.compile is of Inductor: kernels=\"aot_eager\" takes "
-                        "none; give remat's own to remat.backend(options=...)")
-        graph = Graph(module, self._partition, self._watched, self._is_whole(example_inputs))
+        kernels = KERNELS[self.kernels](self, **settings)
+        graph = Graph(module, kernels, self._partition, self._watched, self._is_whole(example_inputs))
         run = graph.compile_first(module, example_inputs)
-        if graph.facts is None:
+        if graph.part is None:
             return run
         if not graph.whole:
             self.calls.want_record()
+            self._name_whole(graph)
         return lambda *arguments: self.calls.run(graph, arguments)
 
     def _is_whole(self, inputs):
@@ -113,7 +107,7 @@ class Backend:
     def report(self):
         """What was planned so far, and the largest number of bytes that the device's allocator has seen."""
         graphs = [planned.graph for planned in self.planned]
-        remarks = [*self.remarks, *self._remarks_of_calls()]
+        remarks = self.remarks + ([self._of_unplanned()] if self.unplanned_bytes else [])
         return Report(self.budget_bytes, self.margin_bytes, self.outside, graphs, self.step, _measured(), remarks)
 
     def _partition(self, graph, variant, joint_module, joint_inputs, *, num_fwd_outputs,
@@ -122,79 +116,53 @@ class Backend:
         if not rules.has_budget(joint_module, joint_inputs):
             return default_partition(joint_module, joint_inputs, num_fwd_outputs=num_fwd_outputs,
                                      static_lifetime_input_indices=static)
-        tags = rules.count_tags(joint_module)
-        prepare(joint_module, num_fwd_outputs, self.replay_random)
-        joint = Joint(joint_module, num_fwd_outputs, rounding(joint_module), self.recomputable)
+        tags, kernels = rules.count_tags(joint_module), graph.kernels
+        joint = kernels.joint(joint_module, num_fwd_outputs)
         if variant is None:
             self.outside = outside.count(self.model, self.optimizer, self.accumulate)
             given = outside.input_bytes(joint_inputs, static) if self.outside.counted else 0
-            first = self._of_whole if graph.whole else self._of_part
-            variant, planning = first(joint, given, tags, num_fwd_outputs)
-            graph.planned(variant, self.add(planning, num_fwd_outputs), static, joint.rounding)
-        else:
-            facts = self._facts(joint)
-            if facts.plain() != variant.facts.plain():
-                raise Error(f"internal error: graph {graph.planning.graph.number} was traced to another problem")
-            variant = fronts.variant(facts, variant.sequence)
-        return split(Unrolled(joint, variant.facts.rows, variant.sequence), num_fwd_outputs, static)
+            first = kernels.whole if graph.whole else kernels.smallest
+            part, variant, planning, graphs = first(joint, given, tags, num_fwd_outputs, static)
+            graph.planned(part, variant, self.add(planning, num_fwd_outputs), static, joint.rounding)
+            return graphs
+        facts = kernels.facts(joint)
+        if facts.plain() != variant.facts.plain():
+            raise Error(f"internal error: graph {graph.planning.graph.number} was traced to another problem")
+        return kernels.graphs(joint, facts, variant, num_fwd_outputs, static)
 
     def add(self, planning, result_count):
         self.planned.append(Planned(planning, result_count))
         return self.planned[-1]
 
-    def _facts(self, joint):
+    def plan(self, joint, input_bytes, tags, forward_count):
+        """(what the report says, a sequence of the rows, rows) of a graph that is all of a step, with eager kernels."""
         costs = costs_of.resolve(self.costs, joint.module)
-        return fronts.of_joint(joint, self._rows(joint, costs), costs.name)
-
-    def _rows(self, joint, costs):
-        return ranks.agree(self.group, bare_problem.build(joint, costs))
-
-    def _of_whole(self, joint, *facts):
-        """The first variant of a graph that is all of a step."""
-        planning, sequence, rows = self._plan(joint, *facts)
-        found = fronts.of_joint(joint, rows, planning.costs)
-        return fronts.variant(found, found.lifted(sequence)), planning
-
-    def _of_part(self, joint, input_bytes, tags, _):
-        """The first variant of any other: its smallest peak, in which it must fit alone."""
-        facts = self._facts(joint)
-        decision = _planner.smallest(facts.plain(), fronts.EFFORT)
-        memory = replay(facts.rows, decision.sequence)
-        beside = self.margin_bytes + self.outside.step_bytes + input_bytes
-        self._check_update()
-        if memory.peak_bytes + beside > self.budget_bytes:
-            raise self._no_plan(facts.rows, decision, beside, 0)
-        return (fronts.variant(facts, decision.sequence),
-                self._planning(joint, facts.rows, decision, memory, self.budget_bytes - beside, input_bytes, 0, tags,
-                               facts.costs))
-
-    def _plan(self, joint, input_bytes, tags, forward_count):
-        costs = costs_of.resolve(self.costs, joint.module)
-        rows = self._rows(joint, costs)
+        rows = ranks.agree(self.group, bare_problem.build(joint, costs))
         left, beside, earlier = self.room(input_bytes)
         plain = [row.plain() for row in rows]
         decision = proposals.better(_planner.solve(plain, max(left, 1)), joint, rows, left, forward_count)
         decision = draws.join(decision, rows, left)
         if not decision.sequence:
-            raise self._no_plan(rows, decision, beside, earlier)
+            raise self.no_plan(rows, decision, beside, earlier)
         memory = replay(rows, decision.sequence)
         if memory.peak_bytes != decision.peak_bytes or memory.peak_bytes > left:
             raise Error(f"internal error: the plan's peak is {memory.peak_bytes} bytes, not {decision.peak_bytes}, "
                         f"of {left}")
-        planning = self._planning(joint, rows, decision, memory, left, input_bytes, earlier, tags, costs.name)
+        planning = self.planning(joint, rows, decision, memory, left, input_bytes, earlier, tags, costs.name)
         return planning, decision.sequence, rows
 
-    def room(self, input_bytes):
-        """(bytes that are left to a graph, bytes outside it, those of them of earlier graphs)"""
-        earlier = self._earlier_bytes()
+    def room(self, input_bytes, alone=False):
+        """(bytes that are left to a graph, bytes outside it, those of them of earlier graphs, unless it is taken
+        alone)"""
+        earlier = 0 if alone else self._earlier_bytes()
         if earlier:
-            self._remark(f"graph {len(self.planned) + 1} was planned for what earlier graphs of the step left, not "
+            self.remark(f"graph {len(self.planned) + 1} was planned for what earlier graphs of the step left, not "
                          f"together with them: {format_bytes(earlier)} are theirs")
         beside = self.margin_bytes + self.outside.step_bytes + earlier + input_bytes
         self._check_update()
         return self.budget_bytes - beside, beside, earlier
 
-    def _planning(self, joint, rows, decision, memory, left, input_bytes, earlier, tags, costs):
+    def planning(self, joint, rows, decision, memory, left, input_bytes, earlier, tags, costs):
         """What the report says of it."""
         symbolic = self.note(joint, tags)
         told = sum(rows[index].time_ns for index in bare_problem.twins(rows))
@@ -211,17 +179,40 @@ class Backend:
         number = len(self.planned) + 1
         symbolic = any(isinstance(nodes.value(node), torch.SymInt) for node in joint.nodes if node.op == "placeholder")
         if symbolic:
-            self._remark(f"graph {number} has sizes that may change: it is planned for those it was traced with; no "
+            self.remark(f"graph {number} has sizes that may change: it is planned for those it was traced with; no "
                          "promise above")
         preferred = sum(count for name, count in tags.items() if name.startswith("PREFER_"))
         if preferred:
-            self._remark(f"{preferred} PREFER_* tags of checkpointing are ignored: the plan decides; MUST_* tags hold")
+            self.remark(f"{preferred} PREFER_* tags of checkpointing are ignored: the plan decides; MUST_* tags hold")
         return symbolic
 
     def _variant_of(self, graph, key):
         if self.failure is not None:
             raise self.failure
-        return self.variants.get((graph, key))
+        found = self.variants.get((graph, key))
+        if found is None:
+            self._look_at_unplanned(graph)
+        return found
+
+    def _look_at_unplanned(self, graph):
+        """A call that no plan knows runs beside what earlier ones keep: it may take more than the budget."""
+        kept = sum(call.variant.option.kept_bytes + call.graph.part.facts.results_bytes for call in self.calls.waiting)
+        bytes_ = self.margin_bytes + self.outside.step_bytes + kept + graph.first.option.peak_bytes
+        if bytes_ > max(self.budget_bytes, self.unplanned_bytes):
+            first, self.unplanned_bytes = not self.unplanned_bytes, bytes_
+            if first:
+                LOG.warning("%s", self._of_unplanned())
+
+    def _of_unplanned(self):
+        return (f"a step with calls that no plan knew may have taken {format_bytes(self.unplanned_bytes)}, above the "
+                "budget: from the next recorded step on they are planned together")
+
+    def _name_whole(self, graph):
+        whole = [call.graph.planning.graph.number for call in self.calls.waiting if call.graph.whole]
+        if whole and self.model is None:
+            self.remark(f"graph {whole[0]} was planned for all of the budget before graph "
+                        f"{graph.planning.graph.number} was seen: pass model=, which tells what is all of a step; from a "
+                        "recorded step on they are planned together")
 
     def _finished(self, record):
         """Plans all calls of a step that was recorded."""
@@ -241,6 +232,8 @@ class Backend:
                  len({call.graph for call in record.calls}), self.step.line())
 
     def _planned_by_rank_0(self, record, room_bytes):
+        ranks.agree_on_calls(self.group, [f"{call.layer or 'a call'} (graph {call.graph.planning.graph.number}, call "
+                                          f"{call.key[1] + 1} of it)" for call in record.calls])
         if self.group is not None and self.group.rank():
             spoken = ranks.told(self.group, None)
             return spoken if isinstance(spoken, steps.Infeasible) else steps.heard(record, spoken)
@@ -257,7 +250,7 @@ class Backend:
                  if one.requires_grad and name not in record.parameters}
         if names:
             shown = ", ".join(sorted(names)[:MODULES_SHOWN]) + (", ..." if len(names) > MODULES_SHOWN else "")
-            self._remark(f"in the recorded step no planned graph ran {shown}: what they allocate is in no plan")
+            self.remark(f"in the recorded step no planned graph ran {shown}: what they allocate is in no plan")
 
     def _infeasible_step(self, record, error, beside):
         smallest, floor = (self._budget_for(one, beside) for one in (error.smallest_bytes, error.floor_bytes))
@@ -266,11 +259,6 @@ class Backend:
             f"{len(record.calls)} calls of a step was found is {format_bytes(smallest)} ({smallest}); none exists "
             f"below {format_bytes(floor)} ({floor}). Of the budget, {format_bytes(beside)} are outside the graphs "
             "(margin, parameters, optimizer)", smallest, floor)
-
-    def _remarks_of_calls(self):
-        if self.calls.nested:
-            yield ("a planned graph is called inside the user's own checkpoint, which runs it again in the backward "
-                   "pass: its plan does not hold; remove the checkpoint")
 
     def _earlier_bytes(self):
         """What graphs of the same step hold that ran before."""
@@ -286,7 +274,7 @@ class Backend:
                                    f"{format_bytes(self.budget_bytes)} (margin included){advice}",
                                    floor_bytes=update + self.margin_bytes)
 
-    def _no_plan(self, rows, decision, beside, earlier):
+    def no_plan(self, rows, decision, beside, earlier):
         why = f", which {_place(rows[decision.floor_row])} needs"
         return self.infeasible(decision.smallest_bytes, decision.floor_bytes, why, beside, earlier)
 
@@ -317,8 +305,6 @@ class Backend:
         def forward(arguments):
             given = {nodes.storage(one) for one in arguments if isinstance(one, torch.Tensor)}
             self._look_for_gradients(planned)
-            if self.kernels == "inductor":
-                self._look_for_calls(planned)
             results = run(arguments)
             planned.ran_forward(results, given)
             return results
@@ -332,19 +318,10 @@ class Backend:
             return
         present = outside.tensor_bytes(outside.local_gradients(self.model))
         if present:
-            self._remark(f"gradients of earlier microbatches ({format_bytes(present)}) live when a step begins and are "
+            self.remark(f"gradients of earlier microbatches ({format_bytes(present)}) live when a step begins and are "
                          "not counted: pass accumulate=True, or zero_grad(set_to_none=True) before each step")
 
-    def _look_for_calls(self, planned):
-        """Each graph of Inductor's is planned for one call that waits for its backward pass."""
-        if in_backward_pass():
-            self.calls.nested = True
-        elif planned.holds_memory():
-            self._remark(f"graph {planned.graph.number} runs again before the backward pass of its earlier call: with "
-                         "Inductor's kernels such calls are not planned together, and the budget holds for one of them "
-                         "alone: compile the whole, or take kernels=\"aot_eager\"")
-
-    def _remark(self, text):
+    def remark(self, text):
         if text not in self.remarks:
             self.remarks.append(text)
             LOG.warning("%s", text)

@@ -126,13 +126,13 @@ class Record:
 
 class Calls:
     """Of one backend. `variant_of(graph, key)` is what runs for a call, or None for one that no plan knows;
-    `finished(record)` is told of a recorded step before the next one begins. With a model inputs of calls count
-    wherever they come from."""
+    `finished(record)` is told of a recorded step before the next one begins, `remark` of what no plan can hold to. With
+    a model inputs of calls count wherever they come from."""
 
-    def __init__(self, variant_of, finished, model):
-        self.variant_of, self.finished, self.model = variant_of, finished, model
+    def __init__(self, variant_of, finished, remark, model):
+        self.variant_of, self.finished, self.remark, self.model = variant_of, finished, remark, model
         self.waiting, self.numbers, self.first, self.record, self.current = [], {}, None, None, None
-        self.wanted, self.nested = False, False
+        self.wanted = False
 
     def want_record(self):
         """Of the next step, unless one is being made."""
@@ -182,11 +182,16 @@ class Calls:
         if variant is None and (self.waiting or not graph.whole):
             self.want_record()
         call.variant, call.function = graph.run(variant)
+        if variant is not None and call.variant is not variant:
+            self.want_record()
+            self.remark(f"graph {graph.planning.graph.number}: a variant that was planned needs guards that Dynamo has "
+                        "not checked, so another one runs until a plan without it is made")
         return call
 
     def _run_again(self, graph, arguments):
         """Within a backward pass, as the user's own checkpoint does: by the variant that ran before."""
-        self.nested = True
+        self.remark("a planned graph is called inside the user's own checkpoint, which runs it again in the backward "
+                    "pass: its plan does not hold; remove the checkpoint")
         given = Call(graph, None, arguments).given
         before = [call for call in self.waiting if call.graph is graph]
         variant = max(before, key=lambda call: len(call.given & given)).variant if before else None

@@ -17,6 +17,10 @@ class Option:
     forward_peak_bytes: int
     backward_peak_bytes: int
 
+    @property
+    def peak_bytes(self):
+        return max(self.forward_peak_bytes, self.backward_peak_bytes)
+
 
 @dataclasses.dataclass(frozen=True)
 class Moment:

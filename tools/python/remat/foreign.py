@@ -46,9 +46,11 @@ def bits(tensor):
 
 
 class Foreign:
-    """`graph`: finished; `stands_for`: of each of its nodes the scheduled node, or None; `phases`: its phase."""
+    """`graph`: finished; `stands_for`: of each of its nodes the scheduled node, or None; `phases`: its phase. Of one of
+    several graphs of a step results end with the forward pass, unless the backward pass reads them, and `beside` bytes
+    stand beside what is kept between the passes; None: the graph is all of a step."""
 
-    def __init__(self, joint, costs):
+    def __init__(self, joint, costs, beside=None):
         self.joint, self.costs, self.graph = joint, costs, Graph("joint")
         self.values, self.views, self.stands_for, self.phases, self.token = {}, {}, [], [], None
         results = {joint.owner(node) for node in joint.forward_outputs}
@@ -67,14 +69,14 @@ class Foreign:
             self._add(node, LOSS if node in loss else FORWARD)
         held = self._numbers(joint.forward_outputs)
         made = [update.args[1] for update in joint.updates if update.args[1] in joint.before]
-        outputs = self._end(held + self._numbers(made), LOSS)
+        outputs = self._end(held + self._numbers(made), LOSS, beside)
         for node in joint.tangents:
             for tensor in tensors(node)[:1]:
                 self._results(node, None, "once", [], BACKWARD, [(node, tensor, sizes(tensor))], launches=0)
         for node in [*(node for node in joint.scheduled if node in self.remade), *then]:
             self._add(node, BACKWARD)
         late = self._numbers([*joint.backward_outputs, *joint.tangents, *(update.args[1] for update in joint.updates)])
-        outputs += self._end(list(dict.fromkeys(held + late)), BACKWARD)
+        outputs += self._end(list(dict.fromkeys((held if beside is None else []) + late)), BACKWARD)
         self.graph.finish(outputs)
 
     def _is_part(self, node):
@@ -92,14 +94,16 @@ class Foreign:
         return list(dict.fromkeys(self.values[root].number for root in roots
                                   if root in self.values and (root.op == "call_function" or is_tangent(root))))
 
-    def _end(self, numbers, phase):
-        """Nodes that read values at the end of a pass, so that they live until then. Returns what they make."""
+    def _end(self, numbers, phase, beside=None):
+        """Nodes that read values at the end of a pass, so that they live until then; `beside` bytes live then, too.
+        Returns what they make."""
+        beside = [(f"beside the end of {phase}", 8, [beside], None)] if beside else []
         numbers = numbers + ([self.token] if self.token is not None else [])
         ends = []
         for begin in range(0, max(len(numbers), 1), MOST_INPUTS):
             name = f"end of {phase} {begin}"
-            ends.append(self.graph.node("once", numbers[begin:begin + MOST_INPUTS], [(name, 8, [1], None)], phase,
-                                        launches=0))
+            ends.append(self.graph.node("once", numbers[begin:begin + MOST_INPUTS], [(name, 8, [1], None), *beside],
+                                        phase, launches=0))
             self.stands_for.append(None)
             self.phases.append(phase)
         return ends

@@ -5,6 +5,8 @@ Of such a graph the tangents exist from its backward pass on, not from its borde
 them: they end with the forward pass unless the backward pass reads them. `workspace` of the border limits what is kept,
 beside the budget of the peak, so that a front over both is found by the planner of bare problems."""
 import dataclasses
+import functools
+import math
 
 from . import _planner, draws
 from .choice import Option
@@ -13,27 +15,32 @@ from .replay import replay
 
 EFFORT = 0.25  # of the planner for one point of a front
 LEVELS = 12  # of what is kept, from the least to what keeping everything takes
+QUICK = 0.001  # effort where the bound matters, which does not depend on it
+TIGHT = 1.001  # times a bound
+APART = 0.97  # times a peak
 PEAKS = (0, 1 / 3, 2 / 3)  # shares of the way from the least peak to that of everything saved
 
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
     """`results`: of a row, the results of the graph that it makes. `reads`: of a row, indices of the inputs that it
-    reads; `surely_read` are those that no backward pass does without. Times in ns."""
+    reads; no backward pass does without the inputs `surely_read` and the rows `surely_kept`. Times in ns."""
     rows: tuple
     border: int
     results: dict
     reads: tuple
     surely_read: frozenset
+    surely_kept: frozenset
     costs: str
+    everything_saved_ns: float
 
     @property
     def results_bytes(self):
         return sum(self.rows[row].bytes for row in self.results)
 
     @property
-    def everything_saved_ns(self):
-        return sum(row.time_ns for row in self.rows) - sum(self.rows[row].time_ns for row in twins(self.rows))
+    def tangents_bytes(self):
+        return self.rows[self.border + 1].lasting
 
     def plain(self):
         """As remat-problem/1."""
@@ -46,10 +53,14 @@ class Facts:
             found += [row, row + 1] if row == self.border else [row + (row > self.border)]
         return tuple(found)
 
+    def beside(self, kept_bytes, peak_bytes):
+        """What stands at the border so that plans of a peak of `peak_bytes` keep at most `kept_bytes`."""
+        return max(peak_bytes - self.results_bytes - kept_bytes, 0)
+
     def limited(self, kept_bytes, peak_bytes):
         """The same, whose plans of a peak of `peak_bytes` keep at most `kept_bytes` between the passes."""
         plain = self.plain()
-        plain[self.border]["workspace"] = max(peak_bytes - self.results_bytes - kept_bytes, 0)
+        plain[self.border]["workspace"] = self.beside(kept_bytes, peak_bytes)
         return plain
 
 
@@ -75,20 +86,30 @@ def of_joint(joint, rows, costs):
     number = {node: index for index, node in enumerate(primals)}
     reads = tuple(frozenset(number[node] for node in joint.inputs_read(row.run) if node in number)
                   if row.run not in (BORDER, MARK) else frozenset() for row in found)
-    surely = [reads[index] for index in range(border + 2, len(found)) if found[index].run in joint.after]
-    return Facts(tuple(found), border, results, reads, frozenset().union(*surely), costs)
+    late = [index for index in range(border + 2, len(found)) if found[index].run in joint.after]
+    read = frozenset().union(*(reads[index] for index in late))
+    kept = frozenset(source for index in late for source in found[index].inputs
+                     if source < border and found[source].once and source not in results)
+    whole_ns = sum(row.time_ns for row in found) - sum(found[row].time_ns for row in twins(found))
+    return Facts(tuple(found), border, results, reads, read, kept, costs, whole_ns)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Variant:
     """A sequence of a graph's rows. `kept_bytes` are without inputs and results, of which the sets of indices say what
-    waits for the backward pass; the peak of the backward pass is without results, too."""
+    waits for the backward pass; the peak of the backward pass is without results, too. Where kernels fuse, results at
+    the places `written` are written to memory in the backward pass, and `settings` are Inductor's; the option is an
+    estimate from what was `planned` until it is `accounted`, as the compiled graphs have it."""
     facts: Facts
     sequence: tuple
     option: Option
     kept_inputs: frozenset
     kept_results: frozenset
     kept_rows: tuple
+    planned: Option
+    accounted: bool = True
+    written: frozenset = frozenset()
+    settings: dict = dataclasses.field(default_factory=dict)
 
     @property
     def overhead(self):
@@ -96,17 +117,25 @@ class Variant:
         return self.option.time_ns / whole - 1 if whole else 0
 
 
-def variant(facts, sequence):
-    sequence = _begun_at_once(facts, sequence)
+def variant(facts, sequence, time_ns=None, peak_bytes=math.inf, inside=frozenset(), **fused):
+    """`time_ns`: where it is not the sum of the rows'. No pass takes more than `peak_bytes`; results at the places
+    `inside` take no memory."""
     rows = facts.rows
-    kept = replay(rows, sequence).saved
-    without = [dataclasses.replace(row, bytes=0) if index in facts.results else row for index, row in enumerate(rows)]
-    after = sequence[sequence.index(facts.border) + 1:]
+    sequence = _begun_at_once(facts, sequence)
+    border = sequence.index(facts.border)
+    sizes = [0 if place in inside else rows[row].bytes for place, row in enumerate(sequence)]
+    memory = replay(rows, sequence, sizes)
+    kept = memory.saved
+    apart = [0 if place <= border and row in facts.results else size
+             for place, (row, size) in enumerate(zip(sequence, sizes))]
     own = tuple(row for row in kept if row not in facts.results)
-    option = Option(draws.time_ns(rows, sequence), sum(rows[row].bytes for row in own),
-                    replay(rows, sequence).forward_peak_bytes, replay(without, sequence).backward_peak_bytes)
-    return Variant(facts, sequence, option, frozenset().union(*(facts.reads[row] for row in after)),
-                   frozenset().union(*(facts.results[row] for row in kept if row in facts.results)), own)
+    time_ns = draws.time_ns(rows, sequence) if time_ns is None else time_ns
+    option = Option(time_ns, sum(rows[row].bytes for row in own),
+                    min(memory.forward_peak_bytes, peak_bytes),
+                    min(replay(rows, sequence, apart).backward_peak_bytes, peak_bytes))
+    inputs = frozenset().union(*(facts.reads[row] for row in sequence[border + 1:]))
+    results = frozenset().union(*(facts.results[row] for row in kept if row in facts.results))
+    return Variant(facts, sequence, option, inputs, results, own, option, **fused)
 
 
 def _begun_at_once(facts, sequence):
@@ -117,70 +146,164 @@ def _begun_at_once(facts, sequence):
     return tuple(rest)
 
 
-def smallest(facts):
-    return variant(facts, _planner.smallest(facts.plain(), EFFORT).sequence)
+class Part:
+    """Variants of a graph that is one of several in a step, of eager kernels: each operator is one."""
+    levels_of_bound, peaks_of_bound = 48, 6  # of what is kept, and of the peak, for which a bound is asked at most
+
+    def __init__(self, facts):
+        self.facts = facts
+
+    @functools.cached_property
+    def fastest(self):
+        """The one that keeps everything."""
+        return variant(self.facts, tuple(range(len(self.facts.rows))))
+
+    @property
+    def least_ns(self):
+        """No variant takes less."""
+        return self.facts.everything_saved_ns
+
+    @functools.cached_property
+    def peak_floor_bytes(self):
+        return _planner.solve(self.facts.plain(), 1, EFFORT).floor_bytes
+
+    @functools.cached_property
+    def _keeps_least(self):
+        limit = 2 * sum(row.bytes + row.workspace + row.lasting for row in self.facts.rows)
+        decision = _planner.smallest(self.facts.limited(0, limit), EFFORT)
+        floor = decision.floor_bytes - self.facts.beside(0, limit) - self.facts.results_bytes
+        return decision, max(floor, sum(self.facts.rows[row].bytes for row in self.facts.surely_kept))
+
+    @property
+    def kept_floor_bytes(self):
+        """What every variant keeps."""
+        return self._keeps_least[1]
+
+    def least_kept(self):
+        """The one that keeps least of those found."""
+        return variant(self.facts, self._keeps_least[0].sequence)
+
+    def within(self, kept_bytes, peak_bytes, effort):
+        """(the fastest variant found within both or None, a time that none takes less than: infinite if none exists)"""
+        decision = _planner.solve(self.facts.limited(kept_bytes, peak_bytes), max(peak_bytes, 1), effort)
+        found = variant(self.facts, decision.sequence) if decision.sequence else None
+        bound_ns = math.inf if decision.floor_bytes > peak_bytes else decision.lower_bound_ns
+        return found, max(bound_ns, self.least_ns)
+
+    def account(self, one):
+        """Eager kernels take what is planned."""
+        return one
 
 
 class Front:
-    """Variants of a graph whose passes may take `room_bytes` at most, and what bounds all of them: options each of
-    which is no better than any plan that keeps as much, together as good as every plan."""
+    """Variants of a graph whose passes may take `room_bytes` at most, and `bounds` of all of them: options such that
+    every plan is nowhere better than one of them."""
 
-    def __init__(self, facts, room_bytes, variants):
-        self.facts, self.room_bytes, self.variants, self.bounds = facts, room_bytes, [], []
-        for one in variants:
+    def __init__(self, graph, room_bytes):
+        self.graph, self.part, self.room_bytes = graph, graph.part, room_bytes
+        self.variants, self.bounds, self.shares = [], [], (1, 1)
+        for one in [*graph.compiled, self.part.fastest, self.part.least_kept()]:
             self._add(one)
-        everything = variant(facts, tuple(range(len(facts.rows))))
-        self._add(everything)
-        least, self.kept_floor_bytes = self._least_kept()
-        self._add(least)
-        self.peak_floor_bytes = _planner.solve(facts.plain(), 1, EFFORT).floor_bytes
-        self._by_kept(everything.option.kept_bytes)
-        self._by_peak(min(one.option.kept_bytes for one in self.variants), everything)
+        self._estimate()
+        most = max(one.option.kept_bytes for one in self.variants)
+        self._by_kept(most)
+        self._by_peak(min(one.option.kept_bytes for one in self.variants), most)
+        self._estimate()
+        self.bounds = self._bound()
 
-    def add(self, kept_bytes, peak_bytes):
-        """The fastest plan within both: the planner's decision, and the variant if there is one."""
-        decision = _planner.solve(self.facts.limited(kept_bytes, peak_bytes), max(peak_bytes, 1), EFFORT)
-        found = variant(self.facts, decision.sequence) if decision.sequence else None
+    @property
+    def peak_floor_bytes(self):
+        return int(self.part.peak_floor_bytes * min(1, self.shares[0]))
+
+    def add(self, kept_bytes, peak_bytes, effort=EFFORT):
+        """The fastest variant found within both, if there is one, and a time that none takes less than."""
+        found, bound_ns = self.part.within(kept_bytes, int(peak_bytes / self.shares[1]), effort)
         if found:
             self._add(found)
-        return decision, found
+        return found, bound_ns
+
+    def account(self, picks):
+        """Options of these variants as the compiled graphs have them, and of the others in proportion. Returns whether
+        there was anything to ask for."""
+        asked = [one for one in self.variants if not one.accounted and any(one is pick for pick in picks)]
+        for one in asked:
+            self.variants[self.variants.index(one)] = self.graph.account(one)
+        self._estimate()
+        return bool(asked)
 
     def _add(self, new):
         """Unless one of them is nowhere worse."""
-        def worse(one, other):
-            return all(a >= b for a, b in zip(dataclasses.astuple(one.option), dataclasses.astuple(other.option)))
-        if not any(worse(new, one) for one in self.variants):
+        if not any(one.planned == new.planned or better(one.planned, new.planned) for one in self.variants):
             self.variants.append(new)
 
-    def _least_kept(self):
-        """The variant that keeps least of those found, and what every plan keeps."""
-        limit = 2 * sum(row.bytes + row.workspace + row.lasting for row in self.facts.rows)
-        plain = self.facts.limited(0, limit)
-        beside = plain[self.facts.border]["workspace"] + self.facts.results_bytes
-        decision = _planner.smallest(plain, EFFORT)
-        return variant(self.facts, decision.sequence), max(decision.floor_bytes - beside, 0)
+    def _estimate(self):
+        """Peaks of variants that are not accounted for, by the largest of the `shares` of what was planned that others
+        take."""
+        known = [one.option.peak_bytes / max(one.planned.peak_bytes, 1) for one in self.variants if one.accounted]
+        self.shares = (min(known), max(known)) if known else (1, 1)
+        for index, one in enumerate(self.variants):
+            if not one.accounted:
+                forward, backward = (int(peak * self.shares[1]) for peak in (
+                    one.planned.forward_peak_bytes, one.planned.backward_peak_bytes))
+                option = dataclasses.replace(one.planned, forward_peak_bytes=forward, backward_peak_bytes=backward)
+                self.variants[index] = dataclasses.replace(one, option=option)
 
-    def _by_kept(self, everything_bytes):
-        """From everything kept down, each time less than the fastest plan found keeps. No plan that keeps between two
-        limits is faster than the bound at the upper one."""
-        total = self.facts.everything_saved_ns
-        tangents = self.facts.rows[self.facts.border + 1].lasting
-        step = max((everything_bytes - self.kept_floor_bytes) // LEVELS, 1)
-        limit, below = self.room_bytes, everything_bytes
-        while below >= self.kept_floor_bytes:
-            decision, found = self.add(limit, self.room_bytes)
-            below = min(below, limit) - step
-            below = min(below, found.option.kept_bytes - 1) if found else -1
-            kept = max(below + 1, self.kept_floor_bytes)
-            self.bounds.append(Option(max(decision.lower_bound_ns, total), kept, 0, kept + tangents))
-            limit = below
+    def _by_kept(self, most):
+        """From everything kept down, each time less than the fastest plan found keeps."""
+        step = max((most - self.part.kept_floor_bytes) // LEVELS, 1)
+        limit = self.room_bytes
+        while limit >= self.part.kept_floor_bytes:
+            found, _ = self.add(limit, self.room_bytes)
+            limit = min(min(limit, most) - step, found.option.kept_bytes - 1) if found else -1
 
-    def _by_peak(self, least, everything):
-        smallest_peak = min(max(one.option.forward_peak_bytes, one.option.backward_peak_bytes) for one in self.variants)
-        most = max(everything.option.forward_peak_bytes, everything.option.backward_peak_bytes)
+    def _by_peak(self, least, most):
+        peaks = [max(one.option.forward_peak_bytes, one.option.backward_peak_bytes) for one in self.variants]
         for share in PEAKS:
-            peak = int(smallest_peak + share * (min(self.room_bytes, most) - smallest_peak))
+            peak = int(min(peaks) + share * (min(self.room_bytes, max(peaks)) - min(peaks)))
             for level in (4, 2, 1, 0):
-                kept = least + (everything.option.kept_bytes - least) * level // 4
-                if self.add(kept, peak)[1] is None:
+                if self.add(least + (most - least) * level // 4, peak)[0] is None:
                     break
+
+    def _bound(self):
+        """No plan that keeps between two limits and whose peak lies between two others is faster than the bound at the
+        upper ones; its peak is that of its forward pass, or that of its backward pass, which is without results."""
+        part, found, known = self.part, [], []
+        peaks = [int(self.room_bytes / self.shares[1]), *self._steps(), part.peak_floor_bytes - 1]
+        for peak, below in zip(peaks, peaks[1:]):
+            above = (below + 1) * min(1, self.shares[0])
+            for kept, bound_ns in self._bounds(peak, known):
+                late = kept + part.facts.tangents_bytes
+                found += [Option(bound_ns, kept, int(above), late),
+                          Option(bound_ns, kept, 0, max(int(above) - part.facts.results_bytes, late))]
+        return [one for one in found if not any(better(other, one) for other in found)]
+
+    def _steps(self):
+        """Just below peaks of variants that lie apart."""
+        found = []
+        for peak in sorted({one.planned.peak_bytes for one in self.variants}, reverse=True):
+            if self.part.peak_floor_bytes < peak < (found[-1] * APART if found else self.room_bytes / self.shares[1]):
+                found.append(peak - 1)
+        return found[:self.part.peaks_of_bound]
+
+    def _bounds(self, peak, known):
+        """(bytes, a time that no plan of that peak takes less than which keeps as much, up to the bytes before). Where a
+        plan found takes no more than the bound, the next one keeps less than it does. `known`: limits of larger peaks
+        and their bounds, which hold here, too."""
+        part, most = self.part, self.part.fastest.option.kept_bytes
+        step = max((most - part.kept_floor_bytes) // part.levels_of_bound, 1)
+        limit = max(self.room_bytes, most)
+        while limit >= part.kept_floor_bytes:
+            found, bound_ns = part.within(limit, peak, QUICK)
+            if bound_ns == math.inf:
+                return
+            bound_ns = max([bound_ns, *(time_ns for other, time_ns in known if other >= limit)])
+            known.append((limit, bound_ns))
+            tight = found is not None and found.option.time_ns <= bound_ns * TIGHT
+            limit = min(min(limit, most) - step, found.option.kept_bytes - 1 if tight else limit)
+            yield max(limit + 1, part.kept_floor_bytes), bound_ns
+
+
+def better(one, other):
+    """Nowhere worse, and not the same."""
+    pairs = list(zip(dataclasses.astuple(one), dataclasses.astuple(other)))
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)

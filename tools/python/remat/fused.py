@@ -7,6 +7,7 @@ compiles the graph decides again what is computed where it is read."""
 import dataclasses
 import functools
 import itertools
+import math
 
 from . import bare_problem, classes, lowered, nodes
 from ._orders import device
@@ -15,6 +16,7 @@ from .errors import InfeasibleBudget
 from .classes import prims
 from .foreign import BACKWARD, Foreign
 from .joint import Joint
+from . import fronts
 from .nodes import aten
 from .prepare import prepare
 from .replay import replay
@@ -34,10 +36,11 @@ GUARD = {"fusion_memory_timeline_peak_memory_pct_threshold": 0.001,
 
 @dataclasses.dataclass(frozen=True)
 class Info:
-    """An order: `sequence` of the rows, and the places in it whose results are `written` to memory in the backward pass;
-    bytes are of what the graph allocates, times of a step, in ns."""
+    """An order: `sequence` of the rows, the places in it whose results are `written` to memory in the backward pass, and
+    those whose results stay `inside` a kernel; bytes are of what the graph allocates, times of a step, in ns."""
     sequence: list
     written: set
+    inside: set
     peak_bytes: int
     time_ns: float
     everything_saved_ns: float
@@ -46,11 +49,11 @@ class Info:
 
 
 class Planner:
-    """Plans one joint graph, for any number of budgets."""
+    """Plans one joint graph, for any number of budgets: all of a step, or with `beside` one of several (foreign.py)."""
 
-    def __init__(self, joint, costs):
+    def __init__(self, joint, costs, beside=None):
         self.joint, self.rows, self.costs = joint, bare_problem.build(joint, costs), costs
-        self.foreign, self.device = Foreign(joint, costs), device(costs)
+        self.foreign, self.device = Foreign(joint, costs, beside), device(costs)
         self.at = {row.run: index for index, row in enumerate(self.rows) if row.run is not MARK}
         self.input_bytes = self.foreign.graph.order(self.device)[0].static_bytes
         self.fastest = self.decide()
@@ -77,16 +80,12 @@ class Planner:
         return replay(self.rows, info.sequence).saved
 
     def graphs(self, info, forward_count, static):
-        graphs = split(Unrolled(self.joint, self.rows, info.sequence, info.written), forward_count, static)
-        for graph in graphs:
-            write_out(graph)
-            keep_products_in_place(graph)
-        return graphs
+        return graphs_of(self.joint, self.rows, info.sequence, info.written, forward_count, static)
 
     def _sequence(self, runs):
-        """Rows in the order of the kernels; what a kernel of the backward pass computes for itself is a run of its own,
-        and what it writes for others is `stored`."""
-        sequence, stored, done = [], set(), set()
+        """(rows in the order of the kernels, places written, places inside). What a kernel of the backward pass computes
+        for itself is a run of its own."""
+        sequence, written, inside, done = [], set(), set(), set()
         border = self.at[BORDER]
 
         def add(row):
@@ -99,7 +98,7 @@ class Planner:
             late = any(run.round or self.foreign.phases[run.node] == BACKWARD for run in kernel)
             if late and border not in done:
                 add(border)
-            here = {}
+            here, stored = {}, set()
             for run in kernel:
                 node = self.foreign.stands_for[run.node]
                 row, again = self.at.get(node), run.round or node in self.foreign.remade
@@ -108,12 +107,77 @@ class Planner:
                 if row not in here:
                     add(row)
                     here[row] = len(sequence) - 1
-                if late and run.stored:
+                if run.stored:
                     stored.add(here[row])
+            written |= stored if late else set()
+            inside |= {*here.values()} - stored
         for row in range(len(self.rows)):
             if row not in done:
                 add(row)
-        return sequence, stored
+        return sequence, written, inside
+
+
+def graphs_of(joint, rows, sequence, written, forward_count, static):
+    """The forward and the backward graph of a sequence of rows."""
+    graphs = split(Unrolled(joint, rows, sequence, written), forward_count, static)
+    for graph in graphs:
+        write_out(graph)
+        keep_products_in_place(graph)
+    return graphs
+
+
+class Part(fronts.Part):
+    """Variants of a graph that is one of several in a step, of kernels that fuse. `account(variant)` lowers it."""
+    levels_of_bound, peaks_of_bound = 16, 4
+
+    def __init__(self, planner, facts, account):
+        super().__init__(dataclasses.replace(facts, everything_saved_ns=planner.fastest.everything_saved_ns))
+        self.planner, self.account = planner, account
+
+    @functools.cached_property
+    def fastest(self):
+        return variant(self.facts, self.planner.fastest)
+
+    @property
+    def least_ns(self):
+        return self.planner.fastest.lower_bound_ns
+
+    @property
+    def peak_floor_bytes(self):
+        return self.planner.smallest.floor_bytes
+
+    def least_kept(self):
+        """Beside what stands, the peak is at the border."""
+        peak_bytes = 2 * self.planner.fastest.peak_bytes
+        return variant(self.facts, self._planner(0, peak_bytes).smallest)
+
+    def within(self, kept_bytes, peak_bytes, effort):
+        planner = self._planner(kept_bytes, peak_bytes)
+        info = planner.decide(max(peak_bytes, 1))
+        found = variant(self.facts, info) if info else None
+        info = info or planner.smallest  # what bounds more memory bounds less
+        bound_ns = math.inf if info.floor_bytes > peak_bytes else info.lower_bound_ns
+        return found, max(bound_ns, self.least_ns)
+
+    def _planner(self, kept_bytes, peak_bytes):
+        return Planner(self.planner.joint, self.planner.costs, self.facts.beside(kept_bytes, peak_bytes))
+
+
+def facts_of(joint, rows, costs):
+    """Of a graph that is one of several. Kernels that fuse have no scratch memory."""
+    rows = [dataclasses.replace(row, workspace=0) if row.run not in (BORDER, MARK) and not row.once
+            and classes.of(row.run) != classes.OPAQUE else row for row in rows]
+    return fronts.of_joint(joint, rows, costs.name)
+
+
+def variant(facts, info, settings=AS_PLANNED):
+    border = info.sequence.index(facts.border)
+
+    def lifted(places):
+        return frozenset(place + (place > border) for place in places)
+    found = fronts.variant(facts, facts.lifted(info.sequence), info.time_ns, info.peak_bytes, lifted(info.inside),
+                           written=lifted(info.written), settings=settings)
+    return dataclasses.replace(found, accounted=False)
 
 
 def _kernels(runs):
@@ -135,6 +199,19 @@ class Fit:
     @property
     def guarded(self):
         return self.settings != AS_PLANNED
+
+
+def account(one, graphs, forward_count):
+    """The variant with what Inductor allocates for its graphs."""
+    with inductor_config.patch(one.settings):
+        found = lowered.estimate(*graphs, forward_count)
+    return accounted(one, found)
+
+
+def accounted(one, found):
+    option = dataclasses.replace(one.option, kept_bytes=found.kept_bytes, forward_peak_bytes=found.forward_peak_bytes,
+                                 backward_peak_bytes=found.backward_peak_bytes)
+    return dataclasses.replace(one, option=option, accounted=True)
 
 
 def fit(planner, budget_bytes, forward_count, static):
@@ -160,9 +237,13 @@ def fit(planner, budget_bytes, forward_count, static):
     if fitting:
         return min(fitting, key=lambda one: (one.info.time_ns, one.estimate_bytes))
     least = min(tried, key=lambda one: one.estimate_bytes)
-    raise InfeasibleBudget(f"Inductor's kernels take {least.estimate_bytes} bytes of the {budget_bytes} that are left to "
-                           f"this graph, by its own account, where {least.info.peak_bytes} are planned",
-                           least.estimate_bytes, min(least.info.floor_bytes, least.estimate_bytes))
+    raise InfeasibleBudget(above(least, budget_bytes), least.estimate_bytes,
+                           min(least.info.floor_bytes, least.estimate_bytes))
+
+
+def above(fit, budget_bytes):
+    return (f"Inductor's kernels take {fit.estimate_bytes} bytes of the {budget_bytes} that are left to this graph, by "
+            f"its own account, where {fit.info.peak_bytes} are planned")
 
 
 def lower(info, graphs, forward_count, settings):

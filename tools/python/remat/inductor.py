@@ -3,9 +3,9 @@
 Inductor caches is the code of the two graphs, by their text."""
 import collections
 
-from . import costs as costs_of, fused, nodes, outside, rules
-from ._torch import (CustomPartitionerFn, compile_fx, compile_fx_inner, default_partition, functorch_config,
-                     inductor_config, list_mode_options)
+from . import bare_problem, costs as costs_of, fused
+from ._torch import (CustomPartitionerFn, compile_fx, compile_fx_inner, functorch_config, inductor_config,
+                     list_mode_options)
 from .errors import Error, InfeasibleBudget, Refused
 from .joint import rounding
 from .report import Graph, of_modules
@@ -49,46 +49,75 @@ def of_mode(mode):
     return settings
 
 
-class Compilation:
-    """Of one graph of Dynamo's, which is planned for what earlier graphs of the step leave."""
+class Inductor:
+    """The kernels of one graph of Dynamo's, as eager.py has them."""
 
     def __init__(self, backend, mode=None, options=None, **_):
-        self.backend = backend
-        self.settings = {**backend.settings, **of_mode(mode), **(options or {})}
-        check_settings(self.settings)
-        self.planned, self.extra_settings = None, {}
+        self.backend, self.key = backend, None
+        given = {**backend.settings, **of_mode(mode), **(options or {})}
+        check_settings(given)
+        self.settings = {name.replace("-", "_"): value for name, value in given.items()}
 
-    def run(self, module, inputs):
-        patches = {**self.settings, "custom_partitioner_fn": Partitioner(self._partition, self.backend.key(inputs))}
+    def joint(self, module, forward_count):
+        return fused.joint_of(module, forward_count, rounding(module), self.backend.recomputable)
+
+    def facts(self, joint):
+        costs = costs_of.resolve(self.backend.costs, joint.module)
+        return fused.facts_of(joint, bare_problem.build(joint, costs), costs)
+
+    def graphs(self, joint, facts, variant, forward_count, static):
+        return fused.graphs_of(joint, facts.rows, variant.sequence, variant.written, forward_count, static)
+
+    def compile(self, module, inputs, partition, watched, chosen):
+        self.key = self.key or self.backend.key(inputs)
+
+        def inner(graph, inputs, is_backward=False, **facts):
+            variant = chosen()
+            with inductor_config.patch(variant.settings if variant else {}):
+                compiled = compile_fx_inner(graph, inputs, is_backward=is_backward, **facts)
+            if variant and not is_backward:
+                compiled.current_callable = watched(compiled.current_callable)
+            return compiled
+        patches = {**self.settings, "custom_partitioner_fn": Partitioner(partition, self.key)}
         with functorch_config.patch(enable_autograd_cache=False):
-            return compile_fx(module, inputs, inner_compile=self._compile, config_patches=patches)
+            return compile_fx(module, inputs, inner_compile=inner, config_patches=patches)
 
-    def _compile(self, graph, inputs, is_backward=False, **facts):
-        with inductor_config.patch(self.extra_settings):
-            compiled = compile_fx_inner(graph, inputs, is_backward=is_backward, **facts)
-        if self.planned is not None and not is_backward:
-            compiled.current_callable = self.backend.noting(self.planned, compiled.current_callable)
-        return compiled
-
-    def _partition(self, joint_module, joint_inputs, *, num_fwd_outputs, static_lifetime_input_indices=None, **_):
-        static = static_lifetime_input_indices or []
-        if not rules.has_budget(joint_module, joint_inputs):
-            return default_partition(joint_module, joint_inputs, num_fwd_outputs=num_fwd_outputs,
-                                     static_lifetime_input_indices=static)
-        backend, tags = self.backend, rules.count_tags(joint_module)
-        joint = fused.joint_of(joint_module, num_fwd_outputs, rounding(joint_module), backend.recomputable)
-        backend.outside = outside.count(backend.model, backend.optimizer, backend.accumulate)
-        given = outside.input_bytes(joint_inputs, static) if backend.outside.counted else 0
-        left, beside, earlier = backend.room(given)
+    def whole(self, joint, input_bytes, tags, forward_count, static):
+        """Of a graph that is all of a step: the part, its first variant, what the report says, and its graphs."""
+        backend = self.backend
+        left, beside, earlier = backend.room(input_bytes)
         planner = fused.Planner(joint, costs_of.resolve(backend.costs, joint.module))
         try:
-            fit = fused.fit(planner, max(left, 1), num_fwd_outputs, static)
+            fit = fused.fit(planner, max(left, 1), forward_count, static)
         except InfeasibleBudget as error:
             raise backend.infeasible(error.smallest_bytes, error.floor_bytes, f" as planned: {error}", beside,
                                      earlier) from None
-        planning = self._planning(planner, fit, left, given, earlier, tags)
-        self.planned, self.extra_settings = backend.add(planning, num_fwd_outputs), fit.settings
-        return fit.graphs
+        part = self._part(fused.Planner(joint, planner.costs, 0), forward_count, static)
+        first = fused.accounted(fused.variant(part.facts, fit.info, fit.settings), fit.estimate)
+        return part, first, self._planning(planner, fit, left, input_bytes, earlier, tags), fit.graphs
+
+    def smallest(self, joint, input_bytes, tags, forward_count, static):
+        """Of any other graph: its first variant has the smallest peak, in which it must fit alone."""
+        backend = self.backend
+        left, beside, _ = backend.room(input_bytes, alone=True)
+        planner = fused.Planner(joint, costs_of.resolve(backend.costs, joint.module), 0)
+        part = self._part(planner, forward_count, static)
+        info = planner.smallest
+        fit = fused.lower(info, planner.graphs(info, forward_count, static), forward_count, fused.AS_PLANNED)
+        if fit.estimate_bytes > left:
+            floor = min(info.floor_bytes, fit.estimate_bytes)
+            raise backend.infeasible(fit.estimate_bytes, floor, f" as planned: {fused.above(fit, left)}", beside, 0)
+        first = fused.accounted(fused.variant(part.facts, info), fit.estimate)
+        return part, first, self._planning(planner, fit, left, input_bytes, 0, tags), fit.graphs
+
+    def _part(self, planner, forward_count, static):
+        facts = fused.facts_of(planner.joint, planner.rows, planner.costs)
+
+        def account(variant):
+            graphs = self.graphs(planner.joint, facts, variant, forward_count, static)
+            with inductor_config.patch(self.settings):
+                return fused.account(variant, graphs, forward_count)
+        return fused.Part(planner, facts, account)
 
     def _planning(self, planner, fit, left, input_bytes, earlier, tags):
         """What the report says of it."""
@@ -96,7 +125,7 @@ class Compilation:
         once = dict(collections.Counter(filter(None, joint.once.values())))
         saved = planner.kept(info)
         return Graph(len(self.backend.planned) + 1, left, info.peak_bytes, None, fit.estimate.place,
-                     fit.estimate.held_bytes, fit.estimate.saved_bytes, input_bytes, info.time_ns,
+                     fit.estimate.held_bytes, fit.estimate.kept_bytes, input_bytes, info.time_ns,
                      info.everything_saved_ns, info.lower_bound_ns, info.floor_bytes, planner.costs.name, len(rows),
                      len(info.sequence) - len(rows), of_modules(rows, info.sequence, saved), once, tags,
                      self.backend.note(joint, tags), earlier, kernels="inductor",

@@ -32,19 +32,19 @@ class Lowered:
     buffers: list
     copied_bytes: int
 
-    def timeline(self):
-        """Bytes live in each kernel."""
+    def timeline(self, without=()):
+        """Bytes live in each kernel, without buffers of these names."""
         change = [0] * (len(self.kernels) + 1)
         for one in self.buffers:
-            change[one.begin] += one.bytes
-            if one.end is not None:
+            if one.name not in without:
+                change[one.begin] += one.bytes
+            if one.name not in without and one.end is not None:
                 change[one.end + 1] -= one.freed_bytes
         live = 0
         return [live := live + one for one in change[:len(self.kernels)]]
 
-    def place(self):
-        """What the kernel at the peak computes, and the user's line."""
-        live = self.timeline()
+    def place(self, live):
+        """What the kernel at the peak of a timeline computes, and the user's line."""
         return self.kernels[live.index(max(live))] if live else "no kernel"
 
     @property
@@ -164,33 +164,50 @@ def _is_plain(buffer):
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """Bytes of both graphs at their peak, and the kernel there; what is saved between them; that and results of the
-    forward pass."""
-    peak_bytes: int
-    place: str
-    saved_bytes: int
-    held_bytes: int
+    """Bytes of each pass at its peak, that of the backward pass without results of the forward pass; and the kernel
+    there. What is kept between them, without those results; their bytes."""
+    forward_peak_bytes: int
+    backward_peak_bytes: int
+    places: tuple
+    kept_bytes: int
+    results_bytes: int
+
+    @property
+    def peak_bytes(self):
+        """Of both; the results are the caller's all through the backward pass."""
+        return max(self.forward_peak_bytes, self.backward_peak_bytes + self.results_bytes)
+
+    @property
+    def place(self):
+        return self.places[self.forward_peak_bytes < self.peak_bytes]
+
+    @property
+    def held_bytes(self):
+        return self.kept_bytes + self.results_bytes
 
 
 def estimate(forward, backward, forward_count):
-    """What the two graphs allocate. Results of the forward pass are the caller's all through the backward pass, tangents
-    the autograd engine's."""
+    """What the two graphs allocate. Tangents are the autograd engine's all through the backward pass."""
     first, second = lower(forward, False), lower(backward, True)
     given = [node for node in forward.graph.nodes if node.op == "placeholder"]
     outputs = [node for node in tree_leaves(forward.graph.output_node().args[0]) if isinstance(node, fx.Node)]
-    results = _sizes(outputs[:forward_count], without=given)
-    saved = _sizes(outputs[forward_count:], without=given + outputs[:forward_count])
-    unread = _sizes(outputs[:forward_count], without=given + outputs[forward_count:])
-    tangents = _sizes([node for node in backward.graph.nodes if nodes.is_tangent(node)], without=given)
-    beside = unread + tangents + first.copied_bytes
-    forward_is_larger = first.peak_bytes > second.peak_bytes + beside
-    place = f"{first.place()}, forward pass" if forward_is_larger else f"{second.place()}, backward pass"
-    kept = saved + first.copied_bytes
-    return Estimate(max(first.peak_bytes, second.peak_bytes + beside), place, kept, kept + results)
+    results = outputs[:forward_count]
+    read = [node for node in backward.graph.nodes if node.op == "placeholder"]
+    tangents = [node for node in read if nodes.is_tangent(node)]
+    elsewhere = _storages(results + tangents)
+    late = second.timeline({node.name for node in read if _storages([node]) & elsewhere})
+    return Estimate(first.peak_bytes, max(late, default=0) + _sizes(tangents, without=given) + first.copied_bytes,
+                    (f"{first.place(first.timeline())}, forward pass", f"{second.place(late)}, backward pass"),
+                    _sizes(outputs[forward_count:], without=given + results) + first.copied_bytes,
+                    _sizes(results, without=given))
+
+
+def _storages(graph_nodes):
+    return {nodes.storage(tensor) for node in graph_nodes for tensor in nodes.tensors(node)}
 
 
 def _sizes(graph_nodes, without):
     """Bytes of their storages, without those of others."""
-    known = {nodes.storage(tensor) for node in without for tensor in nodes.tensors(node)}
+    known = _storages(without)
     return sum({nodes.storage(tensor): nodes.storage_bytes(tensor) for node in graph_nodes
                 for tensor in nodes.tensors(node) if nodes.storage(tensor) not in known}.values())

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many ranks that train one model, under DistributedDataParallel or FSDP2: rank 0's costs and decisions are
 everybody's, so that plans are equal where measured times differ. A rank whose graph is another is an error."""
+import itertools
+
 import torch
 import torch.distributed as distributed
 
@@ -47,6 +49,16 @@ def agree(group, rows):
     return rows
 
 
+def agree_on_calls(group, calls):
+    """Descriptions of the calls of a step are rank 0's, or an error on all ranks names the first that differs."""
+    if group is None:
+        return
+    first = told(group, calls)
+    differs = next((index for index, pair in enumerate(itertools.zip_longest(calls, first)) if pair[0] != pair[1]), None)
+    here, there = ("" if differs is None else one[differs] if differs < len(one) else "nothing" for one in (calls, first))
+    _check_all(group, here and f"call {differs + 1} of the step is {here}, on rank 0 {there}", "make different calls")
+
+
 def _difference(rows, first, index):
     here, there = (one[index]["name"] if index < len(one) else "no node"
                    for one in ([row.plain() for row in rows], first))
@@ -54,11 +66,11 @@ def _difference(rows, first, index):
     return f"{here} of {sizes[0]} bytes, on rank 0 {there} of {sizes[1]} bytes"
 
 
-def _check_all(group, fault):
+def _check_all(group, fault, what="compile different graphs"):
     """Every rank fails if one does, so that none waits for another."""
     found = [None] * distributed.get_world_size(group)
     with disable_current_modes():
         distributed.all_gather_object(found, fault, group=group)
     faults = [f"rank {rank}: {text}" for rank, text in enumerate(found) if text]
     if faults:
-        raise Error(f"ranks compile different graphs: {'; '.join(faults)}")
+        raise Error(f"ranks {what}: {'; '.join(faults)}")

@@ -17,7 +17,9 @@ class Memory:
     saved: list
 
 
-def replay(rows, sequence):
+def replay(rows, sequence, sizes=None):
+    """`sizes`: bytes at each place of the sequence, where they are not those of its rows."""
+    sizes = [rows[row].bytes for row in sequence] if sizes is None else sizes
     last_read, newest = {}, {}
     for time, row in enumerate(sequence):
         for source in rows[row].inputs:
@@ -36,14 +38,14 @@ def replay(rows, sequence):
         if row not in begun:
             live += rows[row].lasting
             begun.add(row)
-        live += rows[row].bytes
+        live += sizes[time]
         alive.add(time)
         peak = max(peak, (live + rows[row].workspace, row), key=lambda one: one[0])
         for made in freed.get(time, ()):
-            live -= rows[sequence[made]].bytes
+            live -= sizes[made]
             alive.discard(made)
         if rows[row].run is BORDER:
             border_bytes = live
-            saved = [sequence[made] for made in sorted(alive) if rows[sequence[made]].bytes]
+            saved = [sequence[made] for made in sorted(alive) if sizes[made]]
             forward, peak = peak, (live, row)
     return Memory(*max(forward, peak, key=lambda one: one[0]), forward[0], peak[0], border_bytes, saved)

@@ -86,10 +86,11 @@ class Call:
 
 @dataclasses.dataclass
 class Step:
-    """All calls of a step. Bytes are of what the graphs allocate and of what stands between them."""
+    """All calls of a step. Bytes are of what the graphs allocate and of what stands between them; `fastest_bytes` with
+    the fastest variant of each call, which with eager kernels keeps everything."""
     given_bytes: int
     planned_peak_bytes: int
-    everything_saved_bytes: int
+    fastest_bytes: int
     floor_bytes: int
     time_ns: float
     everything_saved_ns: float
@@ -109,7 +110,7 @@ class Step:
                               1 + next(index for index, one in enumerate(found) if one is variant), option.kept_bytes,
                               option.forward_peak_bytes, option.backward_peak_bytes, option.time_ns, variant.overhead,
                               of_modules(variant.facts.rows, variant.sequence, variant.kept_rows)))
-        return cls(plan.room_bytes, plan.peak_bytes, plan.everything_saved_bytes, plan.floor_bytes, plan.time_ns,
+        return cls(plan.room_bytes, plan.peak_bytes, plan.fastest_bytes, plan.floor_bytes, plan.time_ns,
                    plan.everything_saved_ns, plan.lower_bound_ns, plan.variants[0].facts.costs, calls)
 
     @property
@@ -118,12 +119,12 @@ class Step:
 
     @property
     def bound(self):
-        """No plan within the bytes has a smaller overhead."""
-        return max(self.lower_bound_ns / self.everything_saved_ns - 1, 0) if self.everything_saved_ns else 0
+        """No plan within the bytes has a smaller overhead; that may be below 0, as of a graph."""
+        return self.lower_bound_ns / self.everything_saved_ns - 1 if self.everything_saved_ns else 0
 
     def line(self):
         return (f"{format_bytes(self.given_bytes)} given, {format_bytes(self.planned_peak_bytes)} planned, "
-                f"{format_bytes(self.everything_saved_bytes)} with everything saved; overhead "
+                f"{format_bytes(self.fastest_bytes)} without a budget; overhead "
                 f"{percent(self.overhead)}, no plan that fits has less than {percent(self.bound)}")
 
 

@@ -6,11 +6,12 @@ import dataclasses
 
 from . import choice
 from .choice import Moment
-from .errors import Error, InfeasibleBudget
+from .errors import InfeasibleBudget
 from .fronts import Front, variant
 from .variants import MOST
 
 REFINED = 4  # calls of a graph for which a variant is sought that takes just what they may
+AGAIN = 3  # times that variants are chosen again
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,13 +23,13 @@ class Kept:
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """`variants` of the calls of `record`, in their order. Bytes are of what graphs allocate and what stands between
-    them; no plan of the step has a smaller peak than `floor_bytes`, nor, within `room_bytes`, less time than
-    `lower_bound_ns`."""
+    them, those of the fastest variants too; no plan of the step has a smaller peak than `floor_bytes`, nor, within
+    `room_bytes`, less time than `lower_bound_ns`."""
     record: object
     variants: list
     room_bytes: int
     peak_bytes: int
-    everything_saved_bytes: int
+    fastest_bytes: int
     floor_bytes: int
     time_ns: float
     everything_saved_ns: float
@@ -37,21 +38,17 @@ class Plan:
 
     def spoken(self):
         """What another rank needs of it."""
-        return {"calls": [(call.graph.planning.graph.number, call.key[1]) for call in self.record.calls],
-                "sequences": [one.sequence for one in self.variants],
+        return {"sequences": [one.sequence for one in self.variants],
                 "figures": {field.name: getattr(self, field.name) for field in dataclasses.fields(self)[2:]}}
 
 
 def heard(record, spoken):
     """Rank 0's plan for the calls of another rank's record."""
-    if [(call.graph.planning.graph.number, call.key[1]) for call in record.calls] != spoken["calls"]:
-        raise Error(f"ranks call different graphs: {len(record.calls)} calls here, {len(spoken['calls'])} on rank 0, "
-                    "in another order or of other graphs")
     found = {}
     for call, sequence in zip(record.calls, spoken["sequences"]):
         if (call.graph, sequence) not in found:
             same = (one for one in call.graph.compiled if one.sequence == sequence)
-            found[call.graph, sequence] = next(same, None) or variant(call.graph.facts, sequence)
+            found[call.graph, sequence] = next(same, None) or variant(call.graph.part.facts, sequence)
     return Plan(record, [found[call.graph, sequence] for call, sequence in zip(record.calls, spoken["sequences"])],
                 **spoken["figures"])
 
@@ -62,29 +59,52 @@ class Infeasible(InfeasibleBudget):
 
 def plan(record, room_bytes):
     calls = record.calls
-    must = record.live(lambda call: Kept(call.graph.facts.surely_read, frozenset()))
+    must = record.live(lambda call: Kept(call.graph.part.facts.surely_read, frozenset()))
     fronts = {}
     for call in calls:
         room = room_bytes - min(must[event] for other in calls if other.graph is call.graph
                                 for event in (other.forward, other.backward))
         if call.graph not in fronts:
-            fronts[call.graph] = Front(call.graph.facts, max(room, 1), call.graph.compiled)
+            fronts[call.graph] = Front(call.graph, max(room, 1))
     floor = _floor(record, fronts, must)
-    options = {graph: list(front.variants) for graph, front in fronts.items()}
-    picks = _choose(record, room_bytes, options)
-    if picks is None:
-        raise Infeasible("", _smallest(record, room_bytes, options, floor), floor)
-    _refine(record, room_bytes, fronts, picks)
-    picks = _of_few(record, room_bytes, {graph: list(front.variants) for graph, front in fronts.items()})
-    if picks is None:
-        compiled = {graph: graph.compiled for graph in fronts}
-        raise Infeasible("", _smallest(record, room_bytes, compiled, floor), floor)
+    picks = _chosen(record, room_bytes, fronts, floor)
     bounds = choice.choose(_calls(record, room_bytes, must, {graph: front.bounds for graph, front in fronts.items()}),
                            lower=True)
-    whole = [call.graph.everything for call in calls]
-    return Plan(record, picks, room_bytes, peak(record, picks), peak(record, whole), floor,
-                sum(one.option.time_ns for one in picks), sum(call.graph.facts.everything_saved_ns for call in calls),
-                bounds[0] if bounds else 0)
+    fastest = [call.graph.part.fastest for call in calls]
+    return Plan(record, picks, room_bytes, peak(record, picks), peak(record, fastest), floor,
+                sum(one.option.time_ns for one in picks), sum(one.facts.everything_saved_ns for one in picks),
+                bounds[0] if bounds else sum(call.graph.part.least_ns for call in calls))
+
+
+def _chosen(record, room_bytes, fronts, floor):
+    """A variant for each call. Where the compiled graphs take other than was planned, variants are chosen again: all of
+    those that run are accounted for."""
+    def variants(accounted=False):
+        return {graph: [one for one in (graph.compiled if graph.refused else front.variants)
+                        if one.accounted or not accounted] for graph, front in fronts.items()}
+    picks = None
+    for _ in range(1 + AGAIN):
+        picks = _choose(record, room_bytes, variants())
+        if picks is None:
+            raise Infeasible(_account(fronts), _smallest(record, room_bytes, variants(), floor), floor)
+        _refine(record, room_bytes, fronts, picks)
+        picks = _of_few(record, room_bytes, variants())
+        if picks is None or not any([front.account(picks) for front in fronts.values()]):
+            break
+    else:
+        picks = _of_few(record, room_bytes, variants(accounted=True))
+    if picks is None:
+        compiled = {graph: graph.compiled for graph in fronts}
+        raise Infeasible(_account(fronts), _smallest(record, room_bytes, compiled, floor), floor)
+    return picks
+
+
+def _account(fronts):
+    """The largest peak of those above what was planned, for messages."""
+    above = [(one.option.peak_bytes, one.planned.peak_bytes) for front in fronts.values() for one in front.variants
+             if one.accounted and one.option.peak_bytes > one.planned.peak_bytes]
+    return "; Inductor's kernels take up to {} bytes, by its own account, where {} are planned".format(
+        *max(above)) if above else ""
 
 
 def _moments(calls, room_bytes, live):
@@ -161,7 +181,7 @@ def _floor(record, fronts, must):
     """What stands, what other calls must keep and the smallest peak, at one pass of each call at least."""
     floors = []
     for call, moments in zip(record.calls, _moments(record.calls, 0, must)):
-        passes = [sum(fronts[record.calls[index].graph].kept_floor_bytes for index in moment.holders) -
+        passes = [sum(fronts[record.calls[index].graph].part.kept_floor_bytes for index in moment.holders) -
                   moment.room_bytes for moment in moments]
         floors.append(min(passes) + fronts[call.graph].peak_floor_bytes)
     return max(floors)

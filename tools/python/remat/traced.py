@@ -42,7 +42,7 @@ class Tracer(Backend):
             pass_for_gpu([*self.model.parameters(), *self.model.buffers()])
         return super()._partition(graph, variant, joint_module, joint_inputs, **facts)
 
-    def _plan(self, *facts):
+    def plan(self, *facts):
         self.kept = facts
         raise Done
 
@@ -56,7 +56,7 @@ class Problem:
     def plan(self, budget, margin=0.05):
         """The report of a plan within the budget; InfeasibleBudget if none is found."""
         backend = Backend(budget, kernels="aot_eager", margin=margin, **self._settings)
-        graph, _, _ = backend._plan(*self._kept)
+        graph, _, _ = backend.plan(*self._kept)
         backend.planned.append(Planned(graph, 0))
         backend.remarks.append("traced on fake tensors: nothing was measured")
         return backend.report()

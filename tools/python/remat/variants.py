@@ -5,41 +5,39 @@ callable that Dynamo keeps chooses which of the compiled variants runs.
 A variant is compiled when it is first called, under the global state that Dynamo has guards for. The forward and the
 backward pass of a variant are one autograd function, so another variant changes a peak, never a value."""
 import copy
-import functools
 
 from torch import fx
 
-from . import fronts
-from ._torch import TracingContext, aot_autograd, boxed_nop, functorch_config, tracing
+from ._torch import TracingContext, tracing
 
 MOST = 4  # variants of a graph
 
 
 class Graph:
     """`partition(graph, variant, ...)` cuts the joint graph as a variant has it, the first time as it decides itself,
-    and then says so by `planned`; `watch(graph, run)` wraps forward passes. `facts` is None without a backward pass.
-    With `whole` the graph was taken for all of the step."""
+    and then says so by `planned`; `kernels` compile it; `watch(graph, run)` wraps forward passes. `part` is None without
+    a backward pass. With `whole` the graph was taken for all of the step."""
 
-    def __init__(self, module, partition, watch, whole):
+    def __init__(self, module, kernels, partition, watch, whole):
         self.module = _copied(module)
-        self.partition, self.watch, self.whole = partition, watch, whole
+        self.kernels, self.partition, self.watch, self.whole = kernels, partition, watch, whole
         self.fakes = [node.meta.get("example_value") for node in module.graph.nodes if node.op == "placeholder"]
         self.context = copy.copy(TracingContext.try_get())
         if self.context is not None:  # else it is to count each bucket's passes
             self.context.ddp_optimizer_ctx, self.context.fakify_first_call = None, False
-        self.facts, self.planning, self.static, self.rounding = None, None, frozenset(), 1
+        self.part, self.planning, self.static, self.rounding = None, None, frozenset(), 1
         self.first, self.compiled, self.refused = None, {}, []
 
-    def planned(self, variant, planning, static, rounding):
+    def planned(self, part, variant, planning, static, rounding):
         """Of the first variant: what the backend notes of it, indices of parameters among the inputs, and what sizes
         are rounded up to."""
-        self.facts, self.first, self.planning = variant.facts, variant, planning
+        self.part, self.first, self.planning = part, variant, planning
         self.static, self.rounding = frozenset(static), rounding
 
-    @functools.cached_property
-    def everything(self):
-        """The variant that keeps everything."""
-        return fronts.variant(self.facts, tuple(range(len(self.facts.rows))))
+    def account(self, variant):
+        """The variant with what its compiled graphs take."""
+        with tracing(self.context):
+            return self.part.account(variant)
 
     def compile_first(self, module, example_inputs):
         """The callable of the first variant; of a graph without a backward pass, its only one."""
@@ -74,16 +72,9 @@ class Graph:
         def partition(joint_module, joint_inputs, **facts):
             return self.partition(self, variant, joint_module, joint_inputs, **facts)
 
-        def forward_compiler(graph, inputs):
-            context = TracingContext.try_get()
-            if context is not None and context.fw_metadata is not None:
-                context.fw_metadata.bw_donated_idxs = []  # else "unknown" forbids retain_graph after a step
-            run = boxed_nop(graph, inputs)
-            return self.watch(self, run) if self.facts is not None else run
-        # Eager kernels never write into saved values, and without donated buffers retain_graph works.
-        with functorch_config.patch(donated_buffer=False):
-            return aot_autograd(fw_compiler=forward_compiler, bw_compiler=boxed_nop, inference_compiler=boxed_nop,
-                                partition_fn=partition, keep_inference_input_mutations=True)(module, inputs)
+        def watched(run):
+            return self.watch(self, run) if self.part is not None else run
+        return self.kernels.compile(module, inputs, partition, watched, lambda: variant or self.first)
 
 
 def _copied(module):
