@@ -37,16 +37,12 @@ static remat_status arrange(struct pipeline *p, struct remat_step_segment *segme
 {
     struct remat_search *s = &p->search;
     struct remat_arrangement *a = &segment->arranged;
-    uint64_t arena_bytes;
-    bool blocking = !segment->overlaps;
-    do {
-        REMAT_CHECK(remat_arrange(p->ctx, p->arena, segment->graph, &p->persistent,
-                                  &p->settings->device, &p->watch, blocking, a));
-        remat_stopwatch_start(&p->watch);
-        arena_bytes = remat_packed_bytes(p->ctx, &p->persistent, &a->lifespans);
-        remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
-        blocking = true;
-    } while (a->complete_before && arena_bytes > s->limit_bytes);
+    REMAT_CHECK(remat_arrange(p->ctx, p->arena, segment->graph, &p->persistent,
+                              &p->settings->device, &p->watch, !segment->overlaps, s->limit_bytes,
+                              a));
+    remat_stopwatch_start(&p->watch);
+    uint64_t arena_bytes = remat_packed_bytes(p->ctx, &p->persistent, &a->lifespans);
+    remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
     remat_keep_most(&s->fixed_arena_bytes, arena_bytes);
     remat_keep_most(&s->fixed_live_bytes, a->lifespans.live_peak_bytes);
     return REMAT_OK;

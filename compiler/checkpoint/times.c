@@ -19,6 +19,8 @@ static void add_ns(uint32_t kind, uint64_t ns, struct remat_times_sum *sum)
 {
     uint64_t *class_ns = &sum->times.ns[remat_cost_class_of(kind)];
     *class_ns = remat_ns_add(*class_ns, ns);
+    if (remat_kernel_kind_is_transfer(kind))
+        sum->transfers_ns = remat_ns_add(sum->transfers_ns, ns);
 }
 
 static void add(const struct remat_times *t, remat_run run, struct remat_run_content content,

@@ -10,7 +10,8 @@
 
 struct remat_times_sum {
     struct remat_class_times times;
-    uint64_t effect; /* equal for decisions with the same kernels */
+    uint64_t transfers_ns; /* of these */
+    uint64_t effect;       /* equal for decisions with the same kernels */
 };
 
 struct remat_times_demand { /* by the kernel, or its rerun in a round from 1 on */

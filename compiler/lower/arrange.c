@@ -9,7 +9,7 @@
 static void overlap_transfers(struct remat_arena *arena, struct remat_arrangement *a)
 {
     struct remat_overlapped overlapped =
-        remat_overlap_transfers(arena, a->graph, &a->kernels, a->prices, a->order);
+        remat_overlap_transfers(arena, a->graph, &a->kernels, a->prices, a->order, a->depth);
     a->order = overlapped.order;
     a->complete_before = overlapped.complete_before;
     a->continues = overlapped.continues;
@@ -34,33 +34,54 @@ void remat_arrange_kernels(struct remat_arena *arena, const struct remat_persist
     remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
 }
 
+/* The kernels of a whole graph in order, whatever transfers do. */
+static struct remat_arrangement form(struct remat_arena *arena, const struct remat_graph *graph,
+                                     const struct remat_device_description *device,
+                                     struct remat_stopwatch *watch)
+{
+    struct remat_arrangement out = {.graph = graph};
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
+        REMAT_PUSH(arena, &out.nodes, n);
+    remat_stopwatch_start(watch);
+    out.kernels = remat_fuse(arena, graph);
+    remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
+    REMAT_NEW(arena, out.prices, out.kernels.count);
+    for (uint32_t k = 0; k < out.kernels.count; k++) {
+        const struct remat_kernel_info *kernel = &out.kernels.kernels[k];
+        out.prices[k] = remat_price_kernel(graph, kernel, device);
+        uint64_t *class_ns = &out.times.ns[remat_cost_class_of(kernel->kind)];
+        *class_ns = remat_ns_add(*class_ns, out.prices[k].ns);
+        out.step_ns = remat_ns_add(out.step_ns, out.prices[k].ns);
+        if (!remat_may_overlap(graph, kernel))
+            out.least_ns = remat_ns_add(out.least_ns, remat_price_least_ns(&out.prices[k]));
+    }
+    remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
+    return out;
+}
+
 remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_persistent *persistent,
                            const struct remat_device_description *device,
-                           struct remat_stopwatch *watch, bool blocking,
+                           struct remat_stopwatch *watch, bool blocking, uint64_t limit_bytes,
                            struct remat_arrangement *out)
 {
-    *out = (struct remat_arrangement){.graph = graph};
-    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
-        REMAT_PUSH(arena, &out->nodes, n);
-    remat_stopwatch_start(watch);
-    out->kernels = remat_fuse(arena, graph);
-    remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
-    REMAT_NEW(arena, out->prices, out->kernels.count);
-    bool transfers = false;
-    for (uint32_t k = 0; k < out->kernels.count; k++) {
-        const struct remat_kernel_info *kernel = &out->kernels.kernels[k];
-        out->prices[k] = remat_price_kernel(graph, kernel, device);
-        transfers |= remat_may_join_group(graph, kernel);
-        uint64_t *class_ns = &out->times.ns[remat_cost_class_of(kernel->kind)];
-        *class_ns = remat_ns_add(*class_ns, out->prices[k].ns);
-        out->step_ns = remat_ns_add(out->step_ns, out->prices[k].ns);
-        if (!remat_may_overlap(graph, kernel))
-            out->least_ns = remat_ns_add(out->least_ns, remat_price_least_ns(&out->prices[k]));
+    const struct remat_arrangement formed = form(arena, graph, device, watch);
+    const remat_tensor_id *inputs = remat_persistent_inputs(arena, persistent, graph);
+    struct remat_depths depths = {0};
+    if (!blocking)
+        depths = remat_depths_of(graph, &formed.kernels);
+    *out = formed;
+    remat_arrange_kernels(arena, persistent, inputs, false, watch, out);
+    for (uint32_t i = 0; i < depths.count; i++) {
+        struct remat_arrangement deeper = formed;
+        deeper.depth = depths.items[i];
+        deeper.prices =
+            remat_copy(arena, formed.prices, formed.kernels.count, sizeof *formed.prices);
+        remat_arrange_kernels(arena, persistent, inputs, true, watch, &deeper);
+        if ((i == 0 || deeper.step_ns < out->step_ns) &&
+            remat_packed_bytes(ctx, persistent, &deeper.lifespans) <= limit_bytes)
+            *out = deeper;
     }
-    remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
-    remat_arrange_kernels(arena, persistent, remat_persistent_inputs(arena, persistent, graph),
-                          !blocking && transfers, watch, out);
     return remat_price_check_list(ctx, graph, &out->kernels, out->prices, device);
 }

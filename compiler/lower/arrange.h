@@ -18,23 +18,26 @@ struct remat_arrangement {
     bool *continues; /* by position: a transfer in the group of the one before; NULL: none is */
     struct remat_lifespans lifespans;
     uint64_t step_ns;
-    uint64_t least_ns; /* without transfers that may be overlapped, gathers as in full groups */
+    uint64_t least_ns; /* without transfers that may be overlapped */
+    uint32_t depth;    /* of schedule.h; 0 if transfers are blocking */
     struct remat_class_times times; /* step_ns by class */
 };
 
-/* Finds order and lifespans, given graph, kernels, step_ns and times with blocking transfers.
- * `overlap`: transfers are overlapped, which needs prices and changes times. `inputs` as for
- * remat_lifespans. */
+/* Finds order and lifespans, given graph, kernels, depth, step_ns and times with blocking
+ * transfers. `overlap`: transfers are overlapped, which needs prices and changes times. `inputs` as
+ * for remat_lifespans. */
 void remat_arrange_kernels(struct remat_arena *arena, const struct remat_persistent *persistent,
                            const remat_tensor_id *inputs, bool overlap,
                            struct remat_stopwatch *watch, struct remat_arrangement *arrangement);
 
-/* Fuses, prices and schedules a whole graph. `blocking`: no transfer is overlapped. */
+/* Fuses, prices and schedules a whole graph: with overlapped transfers, if it has some that may be,
+ * it takes the fastest of the depths whose packed arena is at most limit_bytes. `blocking`, or where
+ * none is: no transfer is overlapped. */
 remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_persistent *persistent,
                            const struct remat_device_description *device,
-                           struct remat_stopwatch *watch, bool blocking,
+                           struct remat_stopwatch *watch, bool blocking, uint64_t limit_bytes,
                            struct remat_arrangement *out);
 
 #endif

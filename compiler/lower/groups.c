@@ -37,8 +37,8 @@ bool remat_go_together(const struct remat_graph *graph, const struct remat_kerne
 /* Of a parameter in parts, which is there from the start. */
 static bool is_early_gather(const struct remat_graph *graph, const struct remat_kernel_info *kernel)
 {
-    return kernel->kind == REMAT_KERNEL_gather && !remat_may_overlap(graph, kernel) &&
-           remat_may_join_group(graph, kernel);
+    return kernel->kind == REMAT_KERNEL_gather &&
+           remat_is_none(graph->values[kernel->operands[0].value.i].node.i);
 }
 
 remat_kernel_id *remat_group_gathers(struct remat_arena *arena, const struct remat_graph *graph,

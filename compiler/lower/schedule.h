@@ -22,16 +22,28 @@ struct remat_overlapped {
 };
 
 /* Reorders `order`, a result of remat_schedule, so that transfers overlap with computation. Groups
- * of transfers run one after the other on a stream of their own, at most two of them in flight. All
- * other kernels keep their order, but a kernel that waits for a transfer is overtaken by those that
- * do not. Gathers of parameters are blocking, in groups too; a transfer that would delay the next
- * of them by nearly all its own time starts after it. `prices`: by kernel, each transfer priced as
- * if it were alone. */
+ * of transfers run one after the other on a stream of their own. All other kernels keep their
+ * order, but a kernel that waits for a transfer is overtaken by those that do not. Gathers of
+ * parameters start at most `depth` groups before their own is needed. With a depth of 0 at most two
+ * groups are in flight, else as many as keep the stream busy. A transfer that would delay the next
+ * blocking one by nearly all its own time starts after it. `prices`: by kernel, each transfer
+ * priced as if it were alone. */
 struct remat_overlapped remat_overlap_transfers(struct remat_arena *arena,
                                                 const struct remat_graph *graph,
                                                 const struct remat_kernel_list *kernels,
                                                 const struct remat_price *prices,
-                                                const remat_kernel_id *order);
+                                                const remat_kernel_id *order, uint32_t depth);
+
+/* --- depths.c --- */
+
+/* The depths that a search tries for these kernels, each larger than the one before. None: there is
+ * no transfer that may be overlapped. Which they are depends on no budget and no decision. */
+struct remat_depths {
+    const uint8_t *items;
+    uint32_t count;
+};
+struct remat_depths remat_depths_of(const struct remat_graph *graph,
+                                    const struct remat_kernel_list *kernels);
 
 /* --- groups.c: transfers that are started at once and pay the link's latency once --- */
 
@@ -45,7 +57,7 @@ bool remat_goes_alone(const struct remat_graph *graph, const struct remat_kernel
 bool remat_go_together(const struct remat_graph *graph, const struct remat_kernel_info *last,
                        const struct remat_kernel_info *next);
 
-/* Moves each blocking gather, which waits for nothing, up to the first of its group, all of one
+/* Moves each gather of a parameter, which waits for nothing, up to the first of its group, all of one
  * phase. (*out_after)[k]: the kernel that kernel k follows in a group, or none. */
 remat_kernel_id *remat_group_gathers(struct remat_arena *arena, const struct remat_graph *graph,
                                      const struct remat_kernel_list *kernels,

@@ -16,16 +16,21 @@ static void show_bound(struct remat_search *s)
         s->settings->bounded(s->settings->search_user, &binding);
 }
 
-/* Tries blocking transfers where overlapped ones leave no room. */
+/* Tries its transfers at each depth, and blocking ones where none leaves room. */
 static bool fits(struct remat_search *s, struct remat_proposal proposal, struct remat_proposal *out)
 {
-    *out = proposal;
-    remat_proposal_evaluate(s, out, s->limit_bytes);
-    if (out->cost.arena_bytes <= s->limit_bytes || proposal.blocking || !s->evaluator->transfers)
-        return out->cost.arena_bytes <= s->limit_bytes;
-    proposal.blocking = true;
-    proposal.cost = (struct remat_evaluation){0};
-    return fits(s, proposal, out);
+    bool found = false;
+    for (uint32_t run = 0; run < remat_proposal_runs(s); run++) {
+        remat_proposal_set_run(s, &proposal, run);
+        if (found && proposal.blocking)
+            break;
+        remat_proposal_evaluate(s, &proposal, s->limit_bytes);
+        bool fits = proposal.cost.arena_bytes <= s->limit_bytes;
+        if (!found || (fits && proposal.cost.step_ns < out->cost.step_ns))
+            *out = proposal;
+        found |= fits;
+    }
+    return found;
 }
 
 /* The fastest policy that fits, of those that the system has flags for. */

@@ -30,19 +30,21 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
         const struct remat_kernel_info *kernel = &kernels->kernels[k];
         prices[k] = remat_price_kernel(graph, kernel, device);
         e->base_ns = remat_ns_add(e->base_ns, prices[k].ns);
-        e->transfers |= remat_may_join_group(graph, kernel);
         if (remat_may_overlap(graph, kernel))
             e->overlapped_ns = remat_ns_add(e->overlapped_ns, prices[k].ns);
     }
+    e->depths = remat_depths_of(graph, kernels);
     REMAT_NEW(arena, e->sums, 1);
     *e->sums = remat_times_create(arena, settled, prices);
     remat_clones_create(arena, settled, &e->clones);
     e->inputs = remat_persistent_inputs(arena, persistent, e->clones.graph);
     remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
-    if (e->transfers) {
-        struct remat_decision none;
-        remat_decision_create(arena, graph->value_count, &none);
-        e->base_ns = remat_evaluate(e, &none, 0).step_ns;
+    struct remat_decision none;
+    remat_decision_create(arena, graph->value_count, &none);
+    for (uint32_t i = 0; i < e->depths.count; i++) {
+        none.depth = e->depths.items[i];
+        uint64_t ns = remat_evaluate(e, &none, 0).step_ns;
+        e->base_ns = i == 0 || ns < e->base_ns ? ns : e->base_ns;
     }
 }
 
@@ -70,7 +72,10 @@ static struct remat_evaluation add_up(struct remat_evaluator *e,
         e->variants = remat_variants_create(e->known, e->body, &e->clones, e->prices, e->device);
     struct remat_times_sum sum = remat_times_find(e->sums, e->variants, decision);
     struct remat_evaluation cost = {
-        .arena_bytes = UINT64_MAX, .times = sum.times, .effect = sum.effect};
+        .arena_bytes = UINT64_MAX,
+        .times = sum.times,
+        .transfers_ns = sum.transfers_ns,
+        .effect = sum.effect};
     for (uint32_t c = 0; c < REMAT_COST_CLASSES; c++)
         cost.step_ns = remat_ns_add(cost.step_ns, sum.times.ns[c]);
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
@@ -81,9 +86,16 @@ struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
                                             const struct remat_decision *decision)
 {
     struct remat_evaluation cost = add_up(e, decision);
-    if (e->transfers && !decision->blocking)
+    if (e->depths.count && !decision->blocking)
         cost.step_ns = 0;
     return cost;
+}
+
+uint64_t remat_evaluate_computation(struct remat_evaluator *e,
+                                    const struct remat_decision *decision)
+{
+    struct remat_evaluation cost = add_up(e, decision);
+    return cost.step_ns - cost.transfers_ns;
 }
 
 /* On the clones' graph, which no decision changes: kernels name the values that they read. */
@@ -92,10 +104,13 @@ static struct remat_arrangement arrange(struct remat_evaluator *e, struct remat_
                                         const struct remat_evaluation *cost)
 {
     struct remat_arrangement run = {
-        .graph = e->clones.graph, .step_ns = cost->step_ns, .times = cost->times};
+        .graph = e->clones.graph,
+        .depth = decision->depth,
+        .step_ns = cost->step_ns,
+        .times = cost->times};
     run.kernels = remat_times_list(e->sums, e->variants, arena, decision, &run.prices);
     remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);
-    bool overlap = e->transfers && !decision->blocking;
+    bool overlap = e->depths.count && !decision->blocking;
     remat_arrange_kernels(arena, e->persistent, e->inputs, overlap, e->watch, &run);
     return run;
 }

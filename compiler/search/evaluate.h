@@ -5,6 +5,7 @@
 #define REMAT_EVALUATE_H
 
 #include "arrange.h"
+#include "schedule.h"
 #include "times.h"
 
 struct remat_evaluation {
@@ -12,15 +13,16 @@ struct remat_evaluation {
     uint64_t live_peak_bytes;       /* 0: not scheduled */
     uint64_t arena_bytes;           /* UINT64_MAX: not packed */
     struct remat_class_times times; /* step_ns by class of kernel */
+    uint64_t transfers_ns;          /* of transfers, were they blocking */
     uint64_t effect;                /* equal for decisions with the same kernels */
 };
 
 struct remat_evaluator {
     const struct remat_settled *settled;
     const struct remat_price *prices; /* of settled->kernels */
-    uint64_t base_ns;                 /* of a step with everything saved */
+    uint64_t base_ns; /* of a step with everything saved, at the depth where it is fastest */
     uint64_t overlapped_ns;           /* the part of base_ns in transfers that may be overlapped */
-    bool transfers;                   /* there are some: overlapped or in groups, unless blocking */
+    struct remat_depths depths;       /* at which transfers may be overlapped; they may block, too */
     struct remat_times *sums;         /* the kernels of decisions, and their times */
     struct remat_clones clones;
     struct remat_variants *variants; /* NULL: nothing has been evaluated */
@@ -47,6 +49,10 @@ void remat_evaluator_release(struct remat_evaluator *evaluator);
 /* Time alone, without a schedule: step_ns is 0 where transfers are overlapped. */
 struct remat_evaluation remat_evaluate_time(struct remat_evaluator *evaluator,
                                             const struct remat_decision *decision);
+
+/* Time of computation alone, which no way to run transfers takes less than. */
+uint64_t remat_evaluate_computation(struct remat_evaluator *evaluator,
+                                    const struct remat_decision *decision);
 
 /* Time and live peak; packs as remat_place does, where the live peak is at most limit_bytes. */
 struct remat_evaluation remat_evaluate(struct remat_evaluator *evaluator,

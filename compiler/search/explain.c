@@ -40,6 +40,7 @@ static void find_choice(struct remat_arena *arena, const struct remat_model *mod
     remat_decision_create(arena, decision->value_count, &out->decision);
     memcpy(out->decision.actions, decision->actions, decision->value_count);
     out->decision.blocking = decision->blocking;
+    out->decision.depth = decision->depth;
     REMAT_NEW(arena, out->twice, model->layer_count);
     REMAT_NEW(arena, times, model->item_count);
     for (remat_item i = {0}; i.i < model->item_count; i.i++) {

@@ -5,6 +5,9 @@
  * same problem at several program points. */
 #include "planner.h"
 
+#include "amounts.h"
+#include "overlap.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -197,7 +200,7 @@ static void find_near(struct remat_planner *p, struct remat_arena *arena)
 static void find_points(struct remat_planner *p, struct remat_arena *arena)
 {
     struct remat_program_points found =
-        remat_model_points(arena, &p->model, &p->evaluator->sums->live);
+        remat_model_points(arena, &p->least, &p->evaluator->sums->live);
     p->point_count = (uint32_t)found.count;
     REMAT_NEW(arena, p->points, p->point_count);
     p->floor_bytes = p->static_bytes + p->evaluator->sums->live.floor_bytes;
@@ -237,6 +240,25 @@ static void pin_items(struct remat_planner *p, struct remat_arena *arena)
     }
 }
 
+/* A decision may gather a parameter again beside computation. */
+static void hide_transfers(struct remat_planner *p, struct remat_arena *arena)
+{
+    const struct remat_settled *settled = p->model.settled;
+    struct remat_border *border = &p->least.border;
+    p->least = p->model;
+    border->tasks = remat_copy(arena, border->tasks, border->task_count, sizeof *border->tasks);
+    for (uint32_t i = 0; i < border->item_count; i++) {
+        remat_kernel_id writer = remat_settled_writer(settled, p->model.item_value[i]);
+        struct remat_border_task *task = &border->tasks[border->items[i].task.i];
+        if (remat_may_overlap(p->graph, remat_kernel_at(settled->kernels, writer)))
+            task->cost_ps = task->again_ps = 0;
+    }
+    for (remat_kernel_id k = {0}; k.i < settled->kernels->count; k.i++)
+        if (remat_may_overlap(p->graph, remat_kernel_at(settled->kernels, k)))
+            p->hidden_ns =
+                remat_ns_add(p->hidden_ns, remat_price_least_ns(&p->evaluator->prices[k.i]));
+}
+
 struct remat_planner *remat_planner_create(struct remat_arena *arena,
                                            struct remat_evaluator *evaluator,
                                            const struct remat_model *model, bool bounds_only)
@@ -250,6 +272,7 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
     p->static_bytes = evaluator->persistent->total_bytes;
     p->model = *model;
     pin_items(p, arena);
+    hide_transfers(p, arena);
     find_points(p, arena);
     if (!bounds_only) {
         find_free(p, arena);
@@ -302,11 +325,11 @@ void remat_planner_decide(const struct remat_planner *p, struct remat_arena *are
         recompute_twice(p, walked, twice, out);
 }
 
-/* Step time, given the least cost of choices. */
+/* Step time, given the least cost of choices: no less than the link takes. */
 static uint64_t bound_ns(const struct remat_planner *p, double cost_ps)
 {
     double ns = (double)p->model.least_ns + floor(cost_ps / 1000);
-    return ns > 0 ? (uint64_t)ns : 0;
+    return ns > (double)p->hidden_ns ? (uint64_t)ns : p->hidden_ns;
 }
 
 uint64_t remat_planner_bound(struct remat_planner *p, uint64_t live_bytes)
@@ -383,6 +406,6 @@ struct remat_least remat_planner_least(const struct remat_planner *p, struct rem
     struct remat_border_choice choice = remat_border_follow(scratch, &p->model.border, times);
     choice.again = NULL;
     choice.way = actions;
-    remat_border_measure(scratch, &p->model.border, &choice);
+    remat_border_measure(scratch, &p->least.border, &choice);
     return (struct remat_least){bound_ns(p, (double)choice.cost_ps), live_bytes};
 }

@@ -28,6 +28,8 @@ struct remat_planner {
     const struct remat_graph *graph;
     struct remat_evaluator *evaluator;
     struct remat_model model; /* with the pins */
+    struct remat_model least; /* the same; transfers that computation may hide cost nothing */
+    uint64_t hidden_ns;       /* all of these take, each run once */
     struct remat_path_steps single, units;
     struct remat_path_steps head_kept; /* with the gathered parameters of the head saved; without
                                        corners where there are none */

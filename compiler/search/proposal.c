@@ -8,6 +8,21 @@ struct remat_proposal remat_propose_policy(const struct remat_policy *policy, ui
         .name = policy->name, .policy = policy, .path = REMAT_NO_PATH, .step = step};
 }
 
+uint32_t remat_proposal_runs(const struct remat_search *s)
+{
+    return s->evaluator->depths.count + 1;
+}
+
+void remat_proposal_set_run(const struct remat_search *s, struct remat_proposal *proposal,
+                            uint32_t run)
+{
+    const struct remat_depths *depths = &s->evaluator->depths;
+    assert(run <= depths->count);
+    proposal->blocking = depths->count && run == depths->count;
+    proposal->depth = run < depths->count ? depths->items[run] : 0;
+    proposal->cost = (struct remat_evaluation){0};
+}
+
 struct remat_proposals remat_propose_policies(struct remat_search *s)
 {
     struct remat_policies policies = {0};
@@ -30,6 +45,7 @@ struct remat_decision remat_proposal_decide(struct remat_search *s, struct remat
     else
         remat_planner_decide(s->planner, arena, proposal->path, proposal->step, &out);
     out.blocking = proposal->blocking;
+    out.depth = proposal->depth;
     remat_stopwatch_lap(s->evaluator->watch, REMAT_LAP_DECIDE);
     return out;
 }
@@ -40,6 +56,13 @@ void remat_proposal_find_least(struct remat_search *s, struct remat_proposal *pr
     struct remat_decision decision = remat_proposal_decide(s, s->scratch, proposal, NULL);
     proposal->least = remat_planner_least(s->planner, s->scratch, &decision);
     proposal->least.step_ns += proposal->blocking ? s->evaluator->overlapped_ns : 0;
+    remat_arena_reset(s->scratch);
+}
+
+void remat_proposal_raise_least(struct remat_search *s, struct remat_proposal *proposal)
+{
+    struct remat_decision decision = remat_proposal_decide(s, s->scratch, proposal, NULL);
+    remat_keep_most(&proposal->least.step_ns, remat_evaluate_computation(s->evaluator, &decision));
     remat_arena_reset(s->scratch);
 }
 
@@ -78,6 +101,7 @@ bool remat_proposals_have(const struct remat_proposals *proposals,
     for (size_t i = proposals->count; i-- > 0;)
         if (proposals->items[i].cost.effect == proposal->cost.effect &&
             proposals->items[i].blocking == proposal->blocking &&
+            proposals->items[i].depth == proposal->depth &&
             proposals->items[i].cost.step_ns == proposal->cost.step_ns)
             return true;
     return false;

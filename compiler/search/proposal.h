@@ -10,13 +10,22 @@ struct remat_proposal {
     const char *name;                  /* of the policy; "per-op" */
     const struct remat_policy *policy; /* NULL: the planner's */
     remat_path_id path;                /* none: `step` numbers a decision near corners */
-    bool blocking;                     /* as in the decision */
+    bool blocking;                     /* these as in the decision */
+    uint8_t depth;
+    bool any_depth;                    /* it stands for those of all depths */
     uint32_t step, index;              /* lower index first among equals */
     struct remat_least least;
     struct remat_evaluation cost;
 };
 
 struct remat_proposals REMAT_LIST(struct remat_proposal);
+
+/* How many proposals there are of a decision: one for each depth of its transfers, and one with
+ * blocking ones, the last. */
+uint32_t remat_proposal_runs(const struct remat_search *search);
+/* Makes it the one of that number. */
+void remat_proposal_set_run(const struct remat_search *search, struct remat_proposal *proposal,
+                            uint32_t run);
 
 struct remat_proposal remat_propose_policy(const struct remat_policy *policy, uint32_t step);
 
@@ -30,6 +39,8 @@ struct remat_decision remat_proposal_decide(struct remat_search *search, struct 
 
 /* Fills proposal->least. */
 void remat_proposal_find_least(struct remat_search *search, struct remat_proposal *proposal);
+/* Raises proposal->least.step_ns to the time of computation. */
+void remat_proposal_raise_least(struct remat_search *search, struct remat_proposal *proposal);
 
 /* Finds the exact time of proposal->cost; schedules too where transfers are overlapped. */
 void remat_proposal_price(struct remat_search *search, struct remat_proposal *proposal);

@@ -78,21 +78,31 @@ static void push_run(struct remat_queue *q, struct remat_proposal of, uint32_t b
     push(q, entry);
 }
 
+/* Adds a step with transfers that may be overlapped at any depth. */
+static void push_depths(struct remat_queue *q, struct remat_proposal of, uint32_t step)
+{
+    of.any_depth = true;
+    of.index = q->added_count;
+    q->added_count += q->search->evaluator->depths.count;
+    push_run(q, of, step, step + 1);
+}
+
 /* Adds the steps from `first` to `last`, with overlapped and with blocking transfers. Times of the
  * former may fall from step to step, so by time they are no run. */
 static void add_entry(struct remat_queue *q, struct remat_proposal of, uint32_t first,
                       uint32_t last)
 {
-    bool transfers = q->search->evaluator->transfers;
-    for (int blocking = 0; blocking <= transfers; blocking++) {
-        bool overlapped = transfers && !blocking;
-        uint32_t length = overlapped && q->order == REMAT_FASTEST_FIRST ? 1 : last - first + 1;
-        of.blocking = blocking;
-        for (uint32_t at = first; at <= last && !remat_search_is_over(q->search); at += length) {
-            of.index = q->added_count;
-            q->added_count += length;
-            push_run(q, of, at, at + length);
-        }
+    uint32_t run = 0, runs = remat_proposal_runs(q->search);
+    if (runs > 1 && q->order == REMAT_FASTEST_FIRST) {
+        for (uint32_t at = first; at <= last && !remat_search_is_over(q->search); at++)
+            push_depths(q, of, at);
+        run = runs - 1;
+    }
+    for (; run < runs && !remat_search_is_over(q->search); run++) {
+        remat_proposal_set_run(q->search, &of, run);
+        of.index = q->added_count;
+        q->added_count += last - first + 1;
+        push_run(q, of, first, last + 1);
     }
 }
 
@@ -197,6 +207,18 @@ static bool advance(const struct remat_queue *q, struct remat_queue_entry *e, ui
     }
 }
 
+/* Pushes an entry for each depth, with what no depth takes less than. */
+static void push_each_depth(struct remat_queue *q, struct remat_queue_entry e)
+{
+    remat_proposal_raise_least(q->search, &e.now);
+    e.now.any_depth = false;
+    for (uint32_t run = 0; run < q->search->evaluator->depths.count; run++, e.now.index++) {
+        remat_proposal_set_run(q->search, &e.now, run);
+        e.corner = e.now;
+        push(q, e);
+    }
+}
+
 /* Pushes the rest of an entry whose step was popped or is too large: by bytes, the runs on either
  * side of that step. */
 static void push_rest(struct remat_queue *q, struct remat_queue_entry e, uint64_t bytes)
@@ -218,6 +240,8 @@ bool remat_queue_pop(struct remat_queue *q, uint64_t limit_bytes, struct remat_p
         struct remat_queue_entry e = remat_queue_heap_take(&q->heap, 0), next = e;
         if (e.popped || e.now.least.live_bytes > limit_bytes) {
             push_rest(q, e, limit_bytes);
+        } else if (e.now.any_depth) {
+            push_each_depth(q, e);
         } else if (!e.now.cost.step_ns) {
             remat_proposal_price(q->search, &next.now);
             push(q, next);

@@ -18,6 +18,7 @@ struct remat_decision {
     const char **reasons; /* by value id: "policy", "pin", NULL when nobody said anything; NULL: not
                              asked for */
     bool blocking;        /* transfers that could be overlapped are not (lower/schedule.h) */
+    uint8_t depth;        /* else how far ahead they start */
 };
 
 enum { REMAT_ROUNDS_MAX = 2 };

@@ -297,7 +297,7 @@ struct cost {
 /* Transfers may run beside computation and in groups, or else blocking, one by one. */
 static bool has_lane(const struct graph *g)
 {
-    return g->subject.evaluator.transfers;
+    return g->subject.evaluator.depths.count > 0;
 }
 
 static bool has_shards(const struct graph *g)
@@ -387,7 +387,7 @@ static void check_inside(struct graph *g)
                 action = REMAT_ACTION_PART; /* where it may be one */
             g->decision.actions[v] = two_level ? remat_action_twice(action) : action;
         }
-        g->decision.blocking = has_lane(g) && k % 2;
+        subject_set_run(&g->subject, &g->decision, k);
         CHECK_OK(g->subject.ctx, check_decision(g, "inside", k, &ignored));
     }
 }
@@ -397,14 +397,14 @@ static remat_status check_all(struct graph *g, struct tally *y)
     remat_status st = REMAT_OK;
     const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
                                has_shards(g) ? REMAT_ACTION_PART : REMAT_ACTION_TWICE};
-    uint32_t each = g->free_count <= TWICE_ITEMS_MAX ? 3 : 2, count = 1, ways = 1 + has_lane(g);
+    uint32_t each = g->free_count <= TWICE_ITEMS_MAX ? 3 : 2, count = 1, ways = subject_runs(&g->subject);
     struct cost *costs, two_level;
     for (uint32_t f = 0; f < g->free_count; f++)
         count *= each;
     REMAT_TRY_NEW(&g->subject.arena, costs, count * ways);
     for (uint32_t code = 0; code < count * ways; code++) {
         uint32_t rest = code / ways;
-        g->decision.blocking = code % ways;
+        subject_set_run(&g->subject, &g->decision, code);
         for (uint32_t f = 0; f < g->free_count; f++, rest /= each)
             g->decision.actions[g->free_values[f]] = actions[rest % each];
         REMAT_TRY(check_decision(g, "decision", code, &costs[code]));
@@ -418,7 +418,7 @@ static remat_status check_all(struct graph *g, struct tally *y)
         for (uint32_t f = 0; f < g->free_count; f++)
             g->decision.actions[g->free_values[f]] =
                 (uint8_t)random_draw(&g->random, REMAT_ACTION_COUNT);
-        g->decision.blocking = k % ways;
+        subject_set_run(&g->subject, &g->decision, k);
         REMAT_TRY(check_decision(g, "two-level", k, &two_level));
     }
     check_inside(g);

@@ -9,9 +9,8 @@ enum { WAITING, HELD, UNDER_WAY, DONE }; /* a kernel */
 struct sim {
     const struct naive_problem *p;
     struct naive_run *out;
-    int state[KERNELS_MAX], leader[KERNELS_MAX]; /* leader: of its blocking group, or itself */
-    int group[KERNELS_MAX];                      /* of a transfer that has started */
-    int order[KERNELS_MAX];                      /* with gathers brought together */
+    int state[KERNELS_MAX];
+    int group[KERNELS_MAX]; /* of a transfer that has started */
     uint64_t group_end_ns[KERNELS_MAX];
     int group_count, landed_count, emitted;
     int at;                           /* the place in that order after the kernel that is tried */
@@ -32,30 +31,6 @@ static bool has_room(const struct naive_problem *p, const int *members, int coun
     for (int i = 0; i < count; i++)
         sum_ns += p->kernels[members[i]].ns - p->kernels[members[i]].latency_ns;
     return sum_ns < (uint64_t)p->group_latencies * p->kernels[members[0]].latency_ns;
-}
-
-/* --- blocking gathers come together --- */
-
-static void bring_together(struct sim *s)
-{
-    const struct naive_problem *p = s->p;
-    int members[KERNELS_MAX], count = 0, placed = 0;
-    for (int k = 0; k < p->count; k++) {
-        const struct naive_kernel *kernel = &p->kernels[k];
-        s->leader[k] = k;
-        if (!kernel->transfers || kernel->beside || kernel->alone)
-            continue;
-        bool joins = count > 0 && same_group_kind(kernel, &p->kernels[members[count - 1]]) &&
-                     kernel->phase == p->kernels[members[count - 1]].phase &&
-                     has_room(p, members, count, k);
-        count = joins ? count : 0;
-        members[count++] = k;
-        s->leader[k] = members[0];
-    }
-    for (int k = 0; k < p->count; k++)
-        for (int j = k; j < p->count && s->leader[k] == k; j++)
-            if (s->leader[j] == k)
-                s->order[placed++] = j;
 }
 
 /* --- what is ready --- */
@@ -113,7 +88,7 @@ static bool yields(const struct sim *s, int k)
     uint64_t needed_ns = s->now_ns, end_ns = s->lane_ns > s->now_ns ? s->lane_ns : s->now_ns;
     int at = s->at;
     for (; at < s->p->count; at++) {
-        const struct naive_kernel *kernel = &s->p->kernels[s->order[at]];
+        const struct naive_kernel *kernel = &s->p->kernels[at];
         if (kernel->transfers && !kernel->beside)
             break;
         needed_ns += kernel->transfers ? 0 : kernel->ns;
@@ -135,11 +110,6 @@ static void emit_one(struct sim *s, int k)
 {
     const struct naive_kernel *kernel = &s->p->kernels[k];
     bool continues = kernel->beside && joins(s, k);
-    if (kernel->transfers && !kernel->beside)
-        continues = s->leader[k] != k && s->emitted > 0 &&
-                    s->leader[s->out->order[s->emitted - 1]] == s->leader[k] &&
-                    s->p->kernels[s->out->order[s->emitted - 1]].transfers &&
-                    !s->p->kernels[s->out->order[s->emitted - 1]].beside;
     uint64_t ns = kernel->ns - (continues ? kernel->latency_ns : 0);
     s->out->order[s->emitted] = k;
     s->out->continues[s->emitted++] = continues;
@@ -163,10 +133,10 @@ static void emit_one(struct sim *s, int k)
 static void emit(struct sim *s, int at)
 {
     int first = at;
-    while (first > 0 && s->p->kernels[s->order[first - 1]].slice)
+    while (first > 0 && s->p->kernels[first - 1].slice)
         first--;
     for (int i = first; i <= at; i++)
-        emit_one(s, s->order[i]);
+        emit_one(s, i);
 }
 
 static void release(struct sim *s)
@@ -174,18 +144,16 @@ static void release(struct sim *s)
     const struct naive_problem *p = s->p;
     for (bool any = true; any;) {
         any = false;
-        for (int at = 0; at < p->count; at++) {
-            int k = s->order[at];
+        for (int k = 0; k < p->count; k++)
             if (s->state[k] == HELD && p->kernels[k].beside && is_ready(s, k) &&
                 (!any || joins(s, k))) {
-                emit(s, at);
+                emit(s, k);
                 any = true;
             }
-        }
     }
-    for (int at = 0; at < p->count; at++)
-        if (s->state[s->order[at]] == HELD && is_ready(s, s->order[at]))
-            emit(s, at);
+    for (int k = 0; k < p->count; k++)
+        if (s->state[k] == HELD && is_ready(s, k))
+            emit(s, k);
 }
 
 static void land(struct sim *s, bool to_end)
@@ -246,14 +214,12 @@ void naive_beside(const struct naive_problem *p, struct naive_run *out)
 {
     struct sim s = {.p = p, .out = out};
     memset(out, 0, sizeof *out);
-    bring_together(&s);
-    for (int at = 0; at < p->count; at++) {
-        int k = s.order[at];
+    for (int k = 0; k < p->count; k++) {
         if (p->kernels[k].slice)
             continue;
-        s.at = at + 1;
+        s.at = k + 1;
         if (is_ready(&s, k)) {
-            emit(&s, at);
+            emit(&s, k);
             land(&s, false);
         } else {
             s.state[k] = HELD;
@@ -298,6 +264,7 @@ static const char *group_fault(const struct naive_problem *p, const struct naive
         members[t - at] = run->order[t];
         if (t > at &&
             (!p->kernels[run->order[t]].transfers ||
+             p->kernels[run->order[t - 1]].early != p->kernels[run->order[t]].early ||
              !same_group_kind(&p->kernels[run->order[t - 1]], &p->kernels[run->order[t]])))
             return "a group of several kinds";
         if (run->complete_before[t] != run->complete_before[at])
@@ -350,6 +317,31 @@ static uint64_t clock_ns(const struct naive_problem *p, const struct naive_run *
     return now_ns > lane_ns ? now_ns : lane_ns;
 }
 
+/* Early groups start in the order in which they are needed, each at most `depth` of them before the
+ * order has come to its own; here kernels keep the order. */
+static const char *depth_fault(const struct naive_problem *p, const struct naive_run *run)
+{
+    int place[KERNELS_MAX], started = 0, wanted = 0, reached = -1;
+    for (int at = 0; at < p->count; at++) {
+        bool early = p->kernels[run->order[at]].early;
+        if (early && !run->continues[at]) {
+            place[started] = run->order[at];
+            if (started > 0 && place[started - 1] > place[started])
+                return "an early group overtakes another one";
+            started++;
+        }
+        int next = at; /* the order has come to this computation */
+        while (next < p->count && p->kernels[run->order[next]].early)
+            next++;
+        reached = next < p->count ? run->order[next] : p->count;
+        for (wanted = 0; wanted < started && place[wanted] <= reached;)
+            wanted++;
+        if (early && started > wanted + p->depth)
+            return "an early group starts too early";
+    }
+    return NULL;
+}
+
 const char *naive_fault(const struct naive_problem *p, const struct naive_run *run)
 {
     int position[KERNELS_MAX];
@@ -368,7 +360,10 @@ const char *naive_fault(const struct naive_problem *p, const struct naive_run *r
         fault = group_fault(p, run, at);
     if (!fault && run->ns > in_line_ns)
         return "slower than with blocking transfers";
-    if (!fault && (clock_ns(p, run, false) != run->ns || clock_ns(p, run, true) != run->ns))
+    bool few = p->depth == 0 && !p->early;
+    if (!fault && (clock_ns(p, run, false) != run->ns || (few && clock_ns(p, run, true) != run->ns)))
         return "the clocks say another time";
+    if (!fault && p->alone)
+        fault = depth_fault(p, run);
     return fault;
 }

@@ -147,8 +147,8 @@ static void write_kernels(struct former *f, struct subject *s)
     remat_scratch_close(body);
 }
 
-static remat_status arrange(struct former *f, struct subject *s, bool blocking,
-                            uint64_t *arena_bytes)
+static remat_status arrange(struct former *f, struct subject *s,
+                            const struct remat_decision *decision, uint64_t *arena_bytes)
 {
     struct remat_arrangement *out = f->out;
     bool transfers = false;
@@ -158,9 +158,10 @@ static remat_status arrange(struct former *f, struct subject *s, bool blocking,
         out->times.ns[remat_cost_class_of(kernel->kind)] += out->prices[k].ns;
         out->step_ns += out->prices[k].ns;
     }
+    out->depth = decision->depth;
     remat_arrange_kernels(f->arena, &s->persistent,
                           remat_persistent_inputs(f->arena, &s->persistent, f->graph),
-                          transfers && !blocking, &s->watch, out);
+                          transfers && !decision->blocking, &s->watch, out);
     struct remat_lifespans *call = &out->lifespans;
     return remat_place(s->ctx, &s->persistent, &call, 1, arena_bytes);
 }
@@ -185,7 +186,7 @@ remat_status reference_find(struct subject *s, struct remat_arena *arena,
     number_kernels(&f);
     find_stored(&f);
     write_kernels(&f, s);
-    st = arrange(&f, s, decision->blocking, &out->naive_bytes);
+    st = arrange(&f, s, decision, &out->naive_bytes);
 fail:
     return st;
 }

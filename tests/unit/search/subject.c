@@ -120,12 +120,25 @@ remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
     remat_status st = REMAT_OK;
     struct remat_model model;
     REMAT_TRY(remat_arrange(s->ctx, &s->arena, s->graph, &s->persistent, &s->device, &s->watch,
-                            false, base));
+                            false, UINT64_MAX, base));
     remat_decision_create(&s->arena, s->graph->value_count, none);
     REMAT_TRY(subject_extract(s, &model));
     *planner = remat_planner_create(&s->arena, &s->evaluator, &model, false);
 fail:
     return st;
+}
+
+uint32_t subject_runs(const struct subject *s)
+{
+    return s->evaluator.depths.count + 1;
+}
+
+void subject_set_run(const struct subject *s, struct remat_decision *decision, uint32_t run)
+{
+    const struct remat_depths *depths = &s->evaluator.depths;
+    run %= subject_runs(s);
+    decision->blocking = depths->count && run == depths->count;
+    decision->depth = run < depths->count ? depths->items[run] : 0;
 }
 
 remat_status subject_extract(struct subject *s, struct remat_model *out)

@@ -57,6 +57,12 @@ remat_status subject_plan(struct subject *subject, struct remat_arrangement *bas
 remat_status subject_charged(struct remat_arena *scratch, const struct remat_model *model,
                              const struct remat_decision *decision, uint64_t *out_ns);
 
+/* How many ways there are to run the transfers of a decision (search/proposal.h), and the one of
+ * that number, which may be larger. */
+uint32_t subject_runs(const struct subject *subject);
+void subject_set_run(const struct subject *subject, struct remat_decision *decision, uint32_t run);
+
+
 /* The model that such a planner is made of. */
 remat_status subject_extract(struct subject *subject, struct remat_model *model);
 

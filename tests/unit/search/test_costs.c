@@ -88,7 +88,7 @@ static int compare_costs(const void *a, const void *b)
 /* Transfers run beside computation, or share latencies in groups: their times add up to no step. */
 static bool overlaps(const struct bench *b, const struct remat_decision *decision)
 {
-    return b->subject.evaluator.transfers && !decision->blocking;
+    return b->subject.evaluator.depths.count && !decision->blocking;
 }
 
 /* Time of one kernel; 0 where only that of the whole step can be compared. */
@@ -295,7 +295,7 @@ static void check_random(struct bench *b, uint32_t seed, uint32_t actions)
     struct remat_decision decision;
     const bool *recomputable = b->subject.evaluator.settled->facts.recomputable;
     remat_decision_create(&b->subject.arena, b->subject.graph->value_count, &decision);
-    decision.blocking = b->subject.evaluator.transfers && seed % 2;
+    subject_set_run(&b->subject, &decision, seed);
     for (uint32_t v = 0; v < b->subject.graph->value_count; v++) {
         uint32_t bits[4];
         philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);

@@ -379,7 +379,7 @@ static remat_status find_items(struct oracle *o)
     REMAT_TRY_NEW(&s->arena, actions, o->model.item_count);
     memset(actions, REMAT_ACTION_RECOMPUTE, o->model.item_count);
     remat_model_decide(&s->arena, &o->model, actions, &o->decision);
-    o->decision.blocking = s->evaluator.transfers; /* which is the smallest */
+    o->decision.blocking = s->evaluator.depths.count > 0; /* which is the smallest */
     for (uint32_t i = 0; i < o->model.item_count; i++)
         if (facts.recomputable[o->model.item_value[i].i] &&
             s->graph->values[o->model.item_value[i].i].pin == REMAT_PIN_NONE) {
