@@ -18,8 +18,8 @@ struct remat_arrangement {
     bool *continues; /* by position: a transfer in the group of the one before; NULL: none is */
     struct remat_lifespans lifespans;
     uint64_t step_ns;
-    uint64_t least_ns; /* without transfers that may be overlapped */
-    uint32_t depth;    /* of schedule.h; 0 if transfers are blocking */
+    uint64_t least_ns;              /* without transfers that may be overlapped */
+    uint32_t depth;                 /* of schedule.h; 0 if transfers are blocking */
     struct remat_class_times times; /* step_ns by class */
 };
 
@@ -31,8 +31,8 @@ void remat_arrange_kernels(struct remat_arena *arena, const struct remat_persist
                            struct remat_stopwatch *watch, struct remat_arrangement *arrangement);
 
 /* Fuses, prices and schedules a whole graph: with overlapped transfers, if it has some that may be,
- * it takes the fastest of the depths whose packed arena is at most limit_bytes. `blocking`, or where
- * none is: no transfer is overlapped. */
+ * it takes the fastest of the depths whose packed arena is at most limit_bytes. `blocking`, or
+ * where none is: no transfer is overlapped. */
 remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_persistent *persistent,

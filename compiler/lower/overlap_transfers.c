@@ -59,25 +59,25 @@ struct runner {
     uint32_t depth;
     remat_kernel_id *from, *after; /* the order, and groups of gathers that may start early */
     struct remat_overlapped *out;
-    bool *overlapped, *early; /* by kernel */
-    uint32_t count;           /* emitted */
-    bool *unwritten;          /* by value: written by what is deferred or in flight */
-    uint32_t *readers;        /* by value: how many of these read it */
+    bool *overlapped, *early;   /* by kernel */
+    uint32_t count;             /* emitted */
+    bool *unwritten;            /* by value: written by what is deferred or in flight */
+    uint32_t *readers;          /* by value: how many of these read it */
     uint32_t *receives, *sends; /* by value: 1 + the last position whose transfer does it */
     uint32_t *sent_before;      /* by position: as `sends`, before the transfer here */
     struct REMAT_LIST(struct unit) deferred;
     uint32_t emitted_count; /* of these */
     struct REMAT_LIST(struct group) groups;
-    uint32_t landed;            /* groups; those from here on are in flight */
-    uint32_t *group_at;         /* by position of a transfer: its group */
+    uint32_t landed;                  /* groups; those from here on are in flight */
+    uint32_t *group_at;               /* by position of a transfer: its group */
     struct REMAT_LIST(uint32_t) gets; /* positions in the given order where early groups begin */
     uint32_t got, wanted;             /* of these: started; that the order has come to */
     uint64_t now_ns, stream_ns;       /* clock of computation; end of the stream's work */
     uint32_t slowdown_permille;       /* of computation until then: all have one link */
     uint32_t passed;                  /* blocking transfers so far */
-    uint64_t *until_blocking_ns; /* by position of the given order: computation up to the next
-                           transfer that computation has to wait for */
-    uint32_t at;                 /* position in that order */
+    uint64_t *until_blocking_ns;      /* by position of the given order: computation up to the next
+                                transfer that computation has to wait for */
+    uint32_t at;                      /* position in that order */
 };
 
 static const struct remat_kernel_info *kernel_of(const struct runner *r, struct unit unit)
@@ -301,7 +301,6 @@ static void get_next(struct runner *r)
 
 static void feed(struct runner *r, uint64_t until_ns);
 static bool land_next(struct runner *r);
-
 
 /* `deferred`: it is marked, up to here. */
 static void emit(struct runner *r, struct unit unit, bool deferred)

@@ -57,8 +57,8 @@ bool remat_goes_alone(const struct remat_graph *graph, const struct remat_kernel
 bool remat_go_together(const struct remat_graph *graph, const struct remat_kernel_info *last,
                        const struct remat_kernel_info *next);
 
-/* Moves each gather of a parameter, which waits for nothing, up to the first of its group, all of one
- * phase. (*out_after)[k]: the kernel that kernel k follows in a group, or none. */
+/* Moves each gather of a parameter, which waits for nothing, up to the first of its group, all of
+ * one phase. (*out_after)[k]: the kernel that kernel k follows in a group, or none. */
 remat_kernel_id *remat_group_gathers(struct remat_arena *arena, const struct remat_graph *graph,
                                      const struct remat_kernel_list *kernels,
                                      const struct remat_price *prices, const remat_kernel_id *order,

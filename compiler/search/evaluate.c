@@ -71,11 +71,10 @@ static struct remat_evaluation add_up(struct remat_evaluator *e,
     if (!e->variants)
         e->variants = remat_variants_create(e->known, e->body, &e->clones, e->prices, e->device);
     struct remat_times_sum sum = remat_times_find(e->sums, e->variants, decision);
-    struct remat_evaluation cost = {
-        .arena_bytes = UINT64_MAX,
-        .times = sum.times,
-        .transfers_ns = sum.transfers_ns,
-        .effect = sum.effect};
+    struct remat_evaluation cost = {.arena_bytes = UINT64_MAX,
+                                    .times = sum.times,
+                                    .transfers_ns = sum.transfers_ns,
+                                    .effect = sum.effect};
     for (uint32_t c = 0; c < REMAT_COST_CLASSES; c++)
         cost.step_ns = remat_ns_add(cost.step_ns, sum.times.ns[c]);
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
@@ -103,11 +102,10 @@ static struct remat_arrangement arrange(struct remat_evaluator *e, struct remat_
                                         const struct remat_decision *decision,
                                         const struct remat_evaluation *cost)
 {
-    struct remat_arrangement run = {
-        .graph = e->clones.graph,
-        .depth = decision->depth,
-        .step_ns = cost->step_ns,
-        .times = cost->times};
+    struct remat_arrangement run = {.graph = e->clones.graph,
+                                    .depth = decision->depth,
+                                    .step_ns = cost->step_ns,
+                                    .times = cost->times};
     run.kernels = remat_times_list(e->sums, e->variants, arena, decision, &run.prices);
     remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);
     bool overlap = e->depths.count && !decision->blocking;

@@ -20,10 +20,10 @@ struct remat_evaluation {
 struct remat_evaluator {
     const struct remat_settled *settled;
     const struct remat_price *prices; /* of settled->kernels */
-    uint64_t base_ns; /* of a step with everything saved, at the depth where it is fastest */
-    uint64_t overlapped_ns;           /* the part of base_ns in transfers that may be overlapped */
-    struct remat_depths depths;       /* at which transfers may be overlapped; they may block, too */
-    struct remat_times *sums;         /* the kernels of decisions, and their times */
+    uint64_t base_ns;       /* of a step with everything saved, at the depth where it is fastest */
+    uint64_t overlapped_ns; /* the part of base_ns in transfers that may be overlapped */
+    struct remat_depths depths; /* at which transfers may be overlapped; they may block, too */
+    struct remat_times *sums;   /* the kernels of decisions, and their times */
     struct remat_clones clones;
     struct remat_variants *variants; /* NULL: nothing has been evaluated */
     const struct remat_persistent *persistent;

@@ -12,8 +12,8 @@ struct remat_proposal {
     remat_path_id path;                /* none: `step` numbers a decision near corners */
     bool blocking;                     /* these as in the decision */
     uint8_t depth;
-    bool any_depth;                    /* it stands for those of all depths */
-    uint32_t step, index;              /* lower index first among equals */
+    bool any_depth;       /* it stands for those of all depths */
+    uint32_t step, index; /* lower index first among equals */
     struct remat_least least;
     struct remat_evaluation cost;
 };

@@ -397,7 +397,8 @@ static remat_status check_all(struct graph *g, struct tally *y)
     remat_status st = REMAT_OK;
     const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
                                has_shards(g) ? REMAT_ACTION_PART : REMAT_ACTION_TWICE};
-    uint32_t each = g->free_count <= TWICE_ITEMS_MAX ? 3 : 2, count = 1, ways = subject_runs(&g->subject);
+    uint32_t each = g->free_count <= TWICE_ITEMS_MAX ? 3 : 2, count = 1,
+             ways = subject_runs(&g->subject);
     struct cost *costs, two_level;
     for (uint32_t f = 0; f < g->free_count; f++)
         count *= each;

@@ -361,7 +361,8 @@ const char *naive_fault(const struct naive_problem *p, const struct naive_run *r
     if (!fault && run->ns > in_line_ns)
         return "slower than with blocking transfers";
     bool few = p->depth == 0 && !p->early;
-    if (!fault && (clock_ns(p, run, false) != run->ns || (few && clock_ns(p, run, true) != run->ns)))
+    if (!fault &&
+        (clock_ns(p, run, false) != run->ns || (few && clock_ns(p, run, true) != run->ns)))
         return "the clocks say another time";
     if (!fault && p->alone)
         fault = depth_fault(p, run);

@@ -93,8 +93,7 @@ static void add_gather(struct maker *m)
 {
     int parameter = (int)below(m, STATES / 2);
     if (m->p->early && !m->replaced[parameter] && chance(m, 70)) {
-        struct naive_kernel *kernel =
-            add_transfer(m, REMAT_KERNEL_gather, 0, m->states[parameter]);
+        struct naive_kernel *kernel = add_transfer(m, REMAT_KERNEL_gather, 0, m->states[parameter]);
         kernel->beside = kernel->early = true;
     } else if (m->made_count && !m->p->alone)
         add_transfer(m, REMAT_KERNEL_gather, 0, m->made[below(m, (uint64_t)m->made_count)])
@@ -280,17 +279,17 @@ static remat_status try_all(void *user)
                                           .mesh = {2, {{"dp", 2}, {"tp", 2}}}};
         const struct remat_kernel_list kernels = {.count = (uint32_t)problem.count,
                                                   .kernels = subject.kernels};
-        struct remat_overlapped found =
-            remat_overlap_transfers(arena, &graph, &kernels, subject.prices, subject.order,
-                                    (uint32_t)problem.depth);
+        struct remat_overlapped found = remat_overlap_transfers(
+            arena, &graph, &kernels, subject.prices, subject.order, (uint32_t)problem.depth);
         compare(&problem, &subject, &found, seed, &totals);
         remat_arena_reset(arena);
     }
     remat_scratch_close(arena);
-    printf(
-        "%u groups beside, %u kernels overtaken, %u transfers in groups, %u early, %u started ahead, "
-        "%u waits\n",
-        totals.beside, totals.overtaken, totals.grouped, totals.early, totals.ahead, totals.waits);
+    printf("%u groups beside, %u kernels overtaken, %u transfers in groups, %u early, %u started "
+           "ahead, "
+           "%u waits\n",
+           totals.beside, totals.overtaken, totals.grouped, totals.early, totals.ahead,
+           totals.waits);
     CHECK(totals.beside > 9999 && totals.overtaken > 9999 && totals.grouped > 999 &&
           totals.early > 999 && totals.ahead > 999 && totals.waits > 999);
     return REMAT_OK;

@@ -62,7 +62,6 @@ remat_status subject_charged(struct remat_arena *scratch, const struct remat_mod
 uint32_t subject_runs(const struct subject *subject);
 void subject_set_run(const struct subject *subject, struct remat_decision *decision, uint32_t run);
 
-
 /* The model that such a planner is made of. */
 remat_status subject_extract(struct subject *subject, struct remat_model *model);
 
