@@ -73,6 +73,8 @@ struct runner {
     struct REMAT_LIST(uint32_t) gets; /* positions in the given order where early groups begin */
     uint32_t got, wanted;             /* of these: started; that the order has come to */
     uint64_t now_ns, stream_ns;       /* clock of computation; end of the stream's work */
+    struct REMAT_LIST(uint64_t) ends; /* of overlapped transfers, in their order */
+    uint32_t ended;                   /* of these */
     uint32_t slowdown_permille;       /* of computation until then: all have one link */
     uint32_t passed;                  /* blocking transfers so far */
     uint64_t *until_blocking_ns;      /* by position of the given order: computation up to the next
@@ -231,6 +233,7 @@ static void start_overlapped(struct runner *r, remat_kernel_id k)
     mark(r, k, true);
     r->slowdown_permille = price->slowdown_permille;
     r->stream_ns = remat_ns_add(r->stream_ns, ns);
+    REMAT_PUSH(r->arena, &r->ends, r->stream_ns);
     if (!continues) {
         bool alone = remat_goes_alone(r->graph, kernel);
         struct group group = {.begin = r->count,
@@ -263,13 +266,20 @@ static void transfer_blocking(struct runner *r, remat_kernel_id k)
         remat_ns_add(r->stream_ns, continues ? remat_continued_ns(price) : price->ns);
 }
 
+/* Slowed by one transfer after the other. */
 static void compute(struct runner *r, uint64_t work_ns)
 {
-    uint64_t busy_ns = r->stream_ns > r->now_ns ? r->stream_ns - r->now_ns : 0;
-    uint64_t done_ns = remat_work_ns(busy_ns, r->slowdown_permille);
-    uint64_t ns = done_ns < work_ns ? busy_ns + work_ns - done_ns
-                                    : remat_slowed_ns(work_ns, r->slowdown_permille);
-    r->now_ns = remat_ns_add(r->now_ns, ns);
+    for (; r->ended < r->ends.count && work_ns; r->ended++) {
+        uint64_t end_ns = r->ends.items[r->ended];
+        uint64_t busy_ns = end_ns > r->now_ns ? end_ns - r->now_ns : 0;
+        uint64_t done_ns = remat_work_ns(busy_ns, r->slowdown_permille);
+        if (done_ns >= work_ns)
+            break;
+        r->now_ns += busy_ns;
+        work_ns -= done_ns;
+    }
+    uint32_t slowdown = r->ended < r->ends.count ? r->slowdown_permille : 0;
+    r->now_ns = remat_ns_add(r->now_ns, remat_slowed_ns(work_ns, slowdown));
 }
 
 static void emit_kernel(struct runner *r, remat_kernel_id k)
