@@ -20,7 +20,7 @@ struct attention {
     uint64_t batch, heads, kv_heads, queries, keys, head_size;
     uint32_t bytes; /* of an element */
     double scale, p;
-    bool causal;
+    bool causal, query_segments, key_segments;
     uint32_t pitch, copy_bytes, warps, strips, visited, held_blocks;
 };
 
@@ -43,6 +43,8 @@ static struct attention read_attention(const struct cuda_emitter *e,
                               .q = backward,
                               .scale = parameters[0],
                               .causal = parameters[1] != 0,
+                              .query_segments = cuda_has_operand(e, command, "query_segments"),
+                              .key_segments = cuda_has_operand(e, command, "key_segments"),
                               .p = parameters[2],
                               .batch = (uint64_t)q->shape[0],
                               .queries = (uint64_t)q->shape[1],
@@ -182,6 +184,8 @@ static void write_constants(struct cuda_source *s, const struct attention *a)
         {"visited", a->visited, NULL},
         {"drops", a->p > 0, NULL},
         {"kept_from", first_kept((float)a->p), NULL},
+        {"query_segments", a->query_segments, NULL},
+        {"key_segments", a->key_segments, NULL},
         {"scale_bits", 0, scale.bits},
         {"scale", 0, scale.value},
         {"factor_bits", 0, factor.bits},
@@ -211,6 +215,10 @@ static void write_operands(struct cuda_source *s, const struct attention *a)
         cuda_text(s, "u8 *const delta = (u8 *)arguments.word[%u];", 2 + a->operand_count + 4);
     if (s->shape == CUDA_DELTA)
         return;
+    const struct cuda_constant segments[] = {
+        {"queries", 0, a->query_segments ? "query_segments" : "(const u8 *)0"},
+        {"keys", 0, a->key_segments ? "key_segments" : "(const u8 *)0"}};
+    cuda_write_template(s, cuda_body_attention_segments, segments, 2);
     const struct cuda_constant site = {"site_word", 2 + a->operand_count + 3, NULL};
     cuda_write_template(
         s, a->p > 0 ? cuda_body_attention_with_dropout : cuda_body_attention_without_dropout, &site,

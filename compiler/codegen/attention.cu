@@ -22,6 +22,7 @@ struct attention { /* constants of a kernel */
     u32 visited;           /* rows of a tile of the other side */
     float scale, factor;   /* of scores; of what dropout keeps */
     u32 drops, kept_from;  /* smallest random word whose element is kept */
+    u32 query_segments, key_segments; /* whether they are there */
 };
 
 struct heads { u8 *data; u64 batch, time, head; }; /* strides in bytes */
@@ -61,6 +62,30 @@ DEV u32 keys_seen(const struct attention *a, u32 query)
 {
     const u32 end = query + 1 + a->keys;
     return !a->causal ? a->keys : end <= a->queries ? 0 : least(end - a->queries, a->keys);
+}
+
+/* --- segments --- */
+
+struct segments { const u8 *queries, *keys; }; /* i32 [batch, length], where they are there */
+
+DEV i32 segment_at(const u8 *segments, u32 there, u32 batch, u32 length, u32 at)
+{
+    return there && at < length ? (i32)read4(segments + ((u64)batch * length + at) * 4) : 0;
+}
+
+DEV i32 query_segment(const struct attention *a, const struct segments *s, u32 batch, u32 query)
+{
+    return segment_at(s->queries, a->query_segments, batch, a->queries, query);
+}
+
+DEV i32 key_segment(const struct attention *a, const struct segments *s, u32 batch, u32 key)
+{
+    return segment_at(s->keys, a->key_segments, batch, a->keys, key);
+}
+
+DEV u32 is_hidden(const struct attention *a, i32 query, i32 key)
+{
+    return (a->query_segments || a->key_segments) && (query != key || key < 0);
 }
 
 /* --- elements of two bytes --- */
@@ -339,8 +364,17 @@ BODY(attention_constants)
     a.visited = @visited@u;
     a.drops = @drops@u;
     a.kept_from = @kept_from@u;
+    a.query_segments = @query_segments@u;
+    a.key_segments = @key_segments@u;
     a.scale = float_of_bits(0x@scale_bits@u); /* @scale@ */
     a.factor = float_of_bits(0x@factor_bits@u); /* @factor@ */
+}
+
+BODY(attention_segments)
+{
+    struct segments segments;
+    segments.queries = @queries@;
+    segments.keys = @keys@;
 }
 
 BODY(attention_without_dropout)

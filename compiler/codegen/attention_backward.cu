@@ -46,7 +46,7 @@ DEV void attention_backward_queries(const struct attention *a, const struct head
                                     const struct heads *q, const struct heads *k,
                                     const struct heads *v, const u8 *lse, const u8 *delta,
                                     const struct heads *dq, const struct random_state *random,
-                                    u32 shared)
+                                    const struct segments *segments, u32 shared)
 {
     const u32 owned = a->warps * 16, tiles = (a->queries + owned - 1) / owned;
     const struct place p = place_of(thread_index(), 1);
@@ -61,11 +61,13 @@ DEV void attention_backward_queries(const struct attention *a, const struct head
     const u32 q_tile = shared, dout_tile = q_tile + owned * a->pitch;
     const u32 k_tiles = dout_tile + owned * a->pitch, v_tiles = k_tiles + 2 * stage_bytes;
     float sums[FRAGMENTS][4], scores[FRAGMENTS][4], gradients[FRAGMENTS][4], row_lse[2], row_delta[2];
+    i32 row_segment[2];
     clear(sums, a->depth / 8);
     UNROLL for (u32 r = 0; r < 2; r++) {
         const u32 query = first + p.row + r * 8, exists = query < a->queries;
         row_lse[r] = exists ? load_f32(lse + (head_row + query) * 4) : 0.0f;
         row_delta[r] = exists ? load_f32(delta + (head_row + query) * 4) : 0.0f;
+        row_segment[r] = query_segment(a, segments, batch, query);
     }
     copy_tile(a, q_tile, head_at(q, batch, head), q->time, first, owned, a->queries, p.thread);
     copy_tile(a, dout_tile, head_at(dout, batch, head), dout->time, first, owned, a->queries,
@@ -92,9 +94,11 @@ DEV void attention_backward_queries(const struct attention *a, const struct head
             const u64 element = (head_row + first + p.row - p.lane / 4) * a->keys + begin + j * 8;
             const u32 kept = a->drops ? kept_by_query(a, random, element, p.lane) : 15;
             UNROLL for (u32 e = 0; e < 4; e++) {
+                const u32 key = begin + j * 8 + p.column + e % 2;
                 float weight = probability(a, scores[j][e], row_lse[e / 2]);
-                if (next > seen_by_all && begin + j * 8 + p.column + e % 2 >=
-                                              keys_seen(a, first + p.row + e / 2 * 8))
+                if (next > seen_by_all && key >= keys_seen(a, first + p.row + e / 2 * 8))
+                    weight = 0.0f;
+                if (is_hidden(a, row_segment[e / 2], key_segment(a, segments, batch, key)))
                     weight = 0.0f;
                 scores[j][e] =
                     score_gradient(a, weight, gradients[j][e], kept >> e & 1, row_delta[e / 2]);
@@ -146,7 +150,8 @@ DEV void attention_backward_keys(const struct attention *a, const struct heads *
                                  const struct heads *q, const struct heads *k,
                                  const struct heads *v, const u8 *lse, const u8 *delta,
                                  const struct heads *dk, const struct heads *dv,
-                                 const struct random_state *random, u32 shared)
+                                 const struct random_state *random,
+                                 const struct segments *segments, u32 shared)
 {
     const u32 owned = a->warps * 16, tiles = (a->keys + owned - 1) / owned;
     const struct place p = place_of(thread_index(), 1);
@@ -165,6 +170,9 @@ DEV void attention_backward_keys(const struct attention *a, const struct heads *
     x.begin = hidden / a->visited * a->visited;
     x.tiles = hidden < a->queries ? (a->queries - x.begin + a->visited - 1) / a->visited : 0;
     float dk_sums[FRAGMENTS][4], dv_sums[FRAGMENTS][4];
+    i32 row_segment[2];
+    UNROLL for (u32 r = 0; r < 2; r++)
+        row_segment[r] = key_segment(a, segments, batch, first + p.row + r * 8);
     float scores[FRAGMENTS][4], gradients[FRAGMENTS][4];
     clear(dk_sums, a->depth / 8);
     clear(dv_sums, a->depth / 8);
@@ -197,7 +205,10 @@ DEV void attention_backward_keys(const struct attention *a, const struct heads *
                 const u32 key = first + p.row + e / 2 * 8;
                 float weight =
                     probability(a, scores[j][e], float_of_bits(e % 2 ? sums.y : sums.x));
-                if (!all_seen && key >= keys_seen(a, query + j * 8 + p.column + e % 2))
+                const u32 visited = query + j * 8 + p.column + e % 2;
+                if (!all_seen && key >= keys_seen(a, visited))
+                    weight = 0.0f;
+                if (is_hidden(a, query_segment(a, segments, batch, visited), row_segment[e / 2]))
                     weight = 0.0f;
                 scores[j][e] = kept >> e & 1 ? weight : 0.0f;
                 gradients[j][e] =
@@ -228,10 +239,10 @@ BODY(attention_delta)
 
 BODY(attention_backward_keys)
 {
-    attention_backward_keys(&a, &dout, &q, &k, &v, lse, delta, &dk, &dv, &random, shared);
+    attention_backward_keys(&a, &dout, &q, &k, &v, lse, delta, &dk, &dv, &random, &segments, shared);
 }
 
 BODY(attention_backward_queries)
 {
-    attention_backward_queries(&a, &dout, &q, &k, &v, lse, delta, &dq, &random, shared);
+    attention_backward_queries(&a, &dout, &q, &k, &v, lse, delta, &dq, &random, &segments, shared);
 }

@@ -36,9 +36,20 @@ DEV void hide_keys(const struct attention *a, float (*scores)[4], u32 e0, u32 fi
                 scores[j][e0 + e] = -INFINITE;
 }
 
+DEV void hide_segments(const struct attention *a, float (*scores)[4], u32 e0, u32 first,
+                       const struct segments *segments, u32 batch, u32 query)
+{
+    const i32 own = query_segment(a, segments, batch, query);
+    UNROLL for (u32 j = 0; j < a->visited / 8; j++)
+        UNROLL for (u32 e = 0; e < 2; e++)
+            if (is_hidden(a, own, key_segment(a, segments, batch, first + j * 8 + e)))
+                scores[j][e0 + e] = -INFINITE;
+}
+
 DEV void attention_forward(const struct attention *a, const struct heads *q, const struct heads *k,
                            const struct heads *v, const struct heads *out, u8 *lse,
-                           const struct random_state *random, u32 shared)
+                           const struct random_state *random, const struct segments *segments,
+                           u32 shared)
 {
     const u32 owned = a->warps * a->strips * 16, tiles = (a->queries + owned - 1) / owned;
     const struct place p = place_of(thread_index(), a->strips);
@@ -79,6 +90,8 @@ DEV void attention_forward(const struct attention *a, const struct heads *q, con
             const u32 row = p.row + r * 8, e0 = r % 2 * 2;
             if (begin + a->visited > seen_by_all)
                 hide_keys(a, strip, e0, begin + p.column, keys_seen(a, first + row));
+            if (a->query_segments || a->key_segments)
+                hide_segments(a, strip, e0, begin + p.column, segments, batch, first + row);
             const float shrink = softmax_row(a, strip, e0, &rows[r]);
             UNROLL for (u32 j = 0; j < a->depth / 8; j++) {
                 sums[r / 2 * (a->depth / 8) + j][e0] *= shrink;
@@ -113,5 +126,5 @@ DEV void attention_forward(const struct attention *a, const struct heads *q, con
 
 BODY(attention_forward)
 {
-    attention_forward(&a, &q, &k, &v, &out, lse, &random, shared);
+    attention_forward(&a, &q, &k, &v, &out, lse, &random, &segments, shared);
 }

@@ -73,8 +73,9 @@ extern const char cuda_body_adamw_coefficients[], cuda_body_advance[], cuda_body
     cuda_body_part_number[], cuda_body_rope_table[];
 extern const char cuda_body_embedding[], cuda_body_sort[], cuda_body_scatter_add[];
 extern const char cuda_body_attention_tiles[], cuda_body_attention_constants[],
-    cuda_body_attention_with_dropout[], cuda_body_attention_without_dropout[],
-    cuda_body_attention_forward[], cuda_body_attention_delta[], cuda_body_attention_backward_keys[],
+    cuda_body_attention_segments[], cuda_body_attention_with_dropout[],
+    cuda_body_attention_without_dropout[], cuda_body_attention_forward[],
+    cuda_body_attention_delta[], cuda_body_attention_backward_keys[],
     cuda_body_attention_backward_queries[];
 
 /* Writes a body, or a part of one; the constants include all that it names. */

@@ -72,7 +72,9 @@ OP_DERIVE(attention)
                                   node->inputs[2],
                                   node->outputs[0],
                                   node->outputs[1],
-                                  OPTIONAL(node->inputs, "rng")};
+                                  OPTIONAL(node->inputs, "rng"),
+                                  OPTIONAL(node->inputs, "query_segments"),
+                                  OPTIONAL(node->inputs, "key_segments")};
     remat_build(b, REMAT_OP_attention_backward, inputs, sizeof inputs / sizeof *inputs,
                 node->attributes, node->attribute_count, in_gradients);
 }

@@ -11,7 +11,21 @@ static bool is_output(const struct remat_graph *graph, remat_value value)
     return false;
 }
 
-/* Attention without its dropout: its first three operands, scale and causal. */
+static void remove_rng(struct remat_rebuild *r, struct remat_node_info *node, uint32_t rng)
+{
+    remat_value *inputs;
+    uint32_t count = 0, number = remat_operand_number(node->absent, rng);
+    REMAT_NEW(r->arena, inputs, node->input_count);
+    for (uint32_t k = 0; k < node->input_count; k++)
+        if (k != rng)
+            inputs[count++] = node->inputs[k];
+    if (rng + 1 < node->input_count) /* segments follow */
+        node->absent |= 1u << number;
+    node->inputs = inputs;
+    node->input_count = count;
+}
+
+/* Attention without its dropout: all but its random state, p and site. */
 static void copy_attention(struct remat_rebuild *r, remat_node n)
 {
     struct remat_attribute *kept;
@@ -20,7 +34,9 @@ static void copy_attention(struct remat_rebuild *r, remat_node n)
     const struct remat_attribute *all = node->attributes;
     uint32_t count = node->attribute_count;
     REMAT_NEW(r->arena, kept, count);
-    node->input_count = 3; /* those that are not optional */
+    uint32_t rng = remat_node_operand(node, "rng");
+    if (!remat_is_none(rng))
+        remove_rng(r, node, rng);
     node->attribute_count = 0;
     node->attributes = kept;
     for (uint32_t a = 0; a < count; a++)

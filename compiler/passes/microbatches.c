@@ -114,14 +114,24 @@ static remat_value find_state(const struct remat_graph *graph, remat_value state
     return state;
 }
 
-/* random[v]: some node takes input v as the state of its random numbers, its last operand. */
+/* The input that is the state of a node's random numbers; REMAT_NONE: it draws none. */
+static uint32_t find_rng(const struct remat_node_info *node)
+{
+    if (!remat_op_has(node->op, REMAT_FACT_RANDOM))
+        return REMAT_NONE;
+    bool named = remat_op_find_operand(node->op, "rng", strlen("rng")) != REMAT_NONE;
+    return named ? remat_node_operand(node, "rng") : node->input_count - 1;
+}
+
+/* random[v]: some node takes input v as the state of its random numbers. */
 static void find_random(const struct remat_graph *graph, bool *random)
 {
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
-        if (!remat_op_has(node->op, REMAT_FACT_RANDOM) || node->input_count == 0)
+        uint32_t rng = find_rng(node);
+        if (remat_is_none(rng))
             continue;
-        remat_value last = find_state(graph, node->inputs[node->input_count - 1]);
+        remat_value last = find_state(graph, node->inputs[rng]);
         const struct remat_value_info *info = &graph->values[last.i];
         bool is_state = info->shape.rank == 1 && info->shape.dims[0] == 4;
         random[last.i] |= is_state && info->dtype == REMAT_I32 && remat_is_none(info->node.i);

@@ -7,7 +7,7 @@
 #include "builder.h"
 #include "harness.h"
 
-#define OPERANDS    8
+#define OPERANDS    9
 #define RESULTS     3
 #define BYTES_MAX   4096
 #define ELEMENT(at) ((int32_t)((at)*7 % 5))
@@ -40,12 +40,12 @@ static const struct sample {
      2,
      false},
     {"attention",
-     {"2,3,2,4", "2,3,1,4", "2,3,1,4", "i4"},
+     {"2,3,2,4", "2,3,1,4", "2,3,1,4", "i4", "i2,3", "i2,3"},
      {FLOAT("scale", 0.5), FLOAT("p", 0.5), INT("site", 3)},
      2,
      false},
     {"attention_backward",
-     {"2,3,2,4", "2,3,2,4", "2,3,1,4", "2,3,1,4", "2,3,2,4", "2,2,3", "i4"},
+     {"2,3,2,4", "2,3,2,4", "2,3,1,4", "2,3,1,4", "2,3,2,4", "2,2,3", "i4", "i2,3", "i2,3"},
      {FLOAT("scale", 0.5), FLOAT("p", 0.5), INT("site", 3)},
      3,
      false},

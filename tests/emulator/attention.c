@@ -8,10 +8,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum name { Q, K, V, OUT, LSE, RNG, DOUT, DQ, DK, DV, NAMES };
-static const char *const names[] = {"q", "k", "v", "out", "lse", "rng", "dout", "dq", "dk", "dv"};
-static const enum name forward_operands[] = {Q, K, V, OUT, LSE, RNG};
-static const enum name backward_operands[] = {DOUT, Q, K, V, OUT, LSE, DQ, DK, DV, RNG};
+enum name { Q, K, V, OUT, LSE, RNG, QUERY_SEGMENTS, KEY_SEGMENTS, DOUT, DQ, DK, DV, NAMES };
+static const char *const names[] = {
+    "q", "k", "v", "out", "lse", "rng", "query_segments", "key_segments", "dout", "dq", "dk", "dv"};
+static const enum name forward_operands[] = {Q, K, V, OUT, LSE, RNG, QUERY_SEGMENTS, KEY_SEGMENTS};
+static const enum name backward_operands[] = {
+    DOUT, Q, K, V, OUT, LSE, DQ, DK, DV, RNG, QUERY_SEGMENTS, KEY_SEGMENTS};
+
+static bool is_there(const struct attention_sizes *s, enum name name)
+{
+    return name == RNG              ? s->p > 0
+           : name == QUERY_SEGMENTS ? s->segments & SEGMENTS_QUERIES
+           : name == KEY_SEGMENTS   ? s->segments & SEGMENTS_KEYS
+                                    : true;
+}
 
 /* --- the program --- */
 
@@ -87,24 +97,38 @@ static void add_command(struct maker *m, uint32_t index, uint32_t kind, const en
 {
     struct attention_case *c = m->c;
     const double parameters[] = {1 / sqrt(c->sizes.head_size), c->sizes.causal, c->sizes.p, 12345};
-    uint32_t begin = index ? c->commands[0].operand_end : 0;
-    count -= c->sizes.p == 0; /* rng is the last */
+    uint32_t begin = index ? c->commands[0].operand_end : 0, end = begin, absent = 0;
     c->kernels[index] = (struct remat_kernel){.kind = kind, .key = remat_kernel_kind_name(kind)};
     c->commands[index] = (struct remat_command){.kernel = index,
                                                 .name = remat_kernel_kind_name(kind),
                                                 .operand_begin = begin,
-                                                .operand_end = begin + count,
                                                 .parameter_begin = 4 * index,
                                                 .parameter_end = 4 * index + 4};
     memcpy(c->parameters + 4 * index, parameters, sizeof parameters);
     for (uint32_t o = 0; o < count; o++) {
+        if (!is_there(&c->sizes, operands[o])) {
+            absent |= 1u << o;
+            continue;
+        }
         bool writes =
             operands[o] >= DQ || (index == 0 && (operands[o] == OUT || operands[o] == LSE));
-        struct remat_operand *operand = &c->operands[begin + o];
+        struct remat_operand *operand = &c->operands[end++];
+        c->commands[index].absent = absent;
         *operand = m->views[operands[o]];
         operand->previous = REMAT_NONE;
         operand->access = writes ? REMAT_ACCESS_WRITE : REMAT_ACCESS_READ;
     }
+    c->commands[index].operand_end = end;
+}
+
+static void add_segments(struct maker *m, enum name name, uint32_t length)
+{
+    uint32_t batch = m->c->sizes.batch;
+    m->views[name] = (struct remat_operand){.value = add_buffer(m, (uint64_t)batch * length * 4),
+                                            .dtype = REMAT_I32,
+                                            .rank = 2,
+                                            .shape = {batch, length},
+                                            .strides = {length, 1}};
 }
 
 static void make_program(struct attention_case *c)
@@ -124,8 +148,10 @@ static void make_program(struct attention_case *c)
                                .strides = {(int64_t)s->heads * s->queries, s->queries, 1}};
     m.views[RNG] = (struct remat_operand){
         .value = add_buffer(&m, 16), .dtype = REMAT_I32, .rank = 1, .shape = {4}, .strides = {1}};
-    add_command(&m, 0, REMAT_KERNEL_attention, forward_operands, 6);
-    add_command(&m, 1, REMAT_KERNEL_attention_backward, backward_operands, 10);
+    add_segments(&m, QUERY_SEGMENTS, s->queries);
+    add_segments(&m, KEY_SEGMENTS, s->keys);
+    add_command(&m, 0, REMAT_KERNEL_attention, forward_operands, 8);
+    add_command(&m, 1, REMAT_KERNEL_attention_backward, backward_operands, 12);
     c->program.kernels = c->kernels, c->program.kernel_count = 2;
     c->program.commands = c->commands, c->program.command_count = 2;
     c->program.operands = c->operands, c->program.operand_count = c->commands[1].operand_end;
@@ -139,7 +165,7 @@ static const struct remat_operand *view_of(const struct attention_case *c, enum 
 {
     const struct remat_command *backward = &c->commands[1];
     for (uint32_t o = 0; o < backward->operand_end - backward->operand_begin; o++)
-        if (backward_operands[o] == name)
+        if (backward_operands[remat_operand_number(backward->absent, o)] == name)
             return &c->operands[backward->operand_begin + o];
     return NULL;
 }
@@ -173,6 +199,28 @@ static uint64_t random_bits(uint64_t *state)
     return *state >> 33;
 }
 
+/* Runs of -1, 0, 1, 2. */
+static void fill_segments(struct attention_case *c, enum name name, uint64_t *state)
+{
+    const struct remat_operand *o = view_of(c, name);
+    int32_t segment = 0;
+    for (int64_t i = 0; o && i < o->shape[0] * o->shape[1]; i++) {
+        if (random_bits(state) % 8 == 0)
+            segment = (int32_t)(random_bits(state) % 4) - 1;
+        memcpy(c->initial + c->buffers[o->value].offset_bytes + 4 * i, &segment, 4);
+    }
+}
+
+static int32_t segment_of(const struct attention_case *c, enum name name, uint32_t b, uint32_t i)
+{
+    const struct remat_operand *o = view_of(c, name);
+    int32_t segment = 0;
+    if (o)
+        memcpy(&segment, c->initial + c->buffers[o->value].offset_bytes + 4 * (b * o->shape[1] + i),
+               4);
+    return segment;
+}
+
 /* Everything is NaN but the operands, in [-1, 1], exact in bf16 and f16. */
 static void fill(struct attention_case *c)
 {
@@ -195,6 +243,8 @@ static void fill(struct attention_case *c)
     }
     const struct remat_operand *rng = view_of(c, RNG);
     const uint32_t words[] = {0x12345678, 0x9abcdef0, 3, 1}; /* seed, step, microbatch */
+    fill_segments(c, QUERY_SEGMENTS, &state);
+    fill_segments(c, KEY_SEGMENTS, &state);
     if (rng)
         memcpy(c->initial + c->buffers[rng->value].offset_bytes, words, sizeof words);
 }
@@ -225,9 +275,10 @@ void attention_print(const struct attention_case *c)
 {
     static const char *const layouts[] = {"dense", "packed", "loose"};
     const struct attention_sizes *s = &c->sizes;
-    printf("%s %u x %u/%u heads of %u, %u queries, %u keys%s, dropout %g, %s",
+    static const char *const segments[] = {"", ", query segments", ", key segments", ", segments"};
+    printf("%s %u x %u/%u heads of %u, %u queries, %u keys%s, dropout %g, %s%s",
            remat_dtype_name(s->dtype), s->batch, s->heads, s->kv_heads, s->head_size, s->queries,
-           s->keys, s->causal ? ", causal" : "", s->p, layouts[s->layout]);
+           s->keys, s->causal ? ", causal" : "", s->p, layouts[s->layout], segments[s->segments]);
 }
 
 /* --- float64 --- */
@@ -312,6 +363,12 @@ static uint32_t keys_of(const struct attention_sizes *s, uint32_t query)
     return !s->causal ? s->keys : seen < 0 ? 0 : (uint32_t)seen;
 }
 
+static bool sees(const struct attention_case *c, uint32_t b, uint32_t i, uint32_t j)
+{
+    int32_t key = segment_of(c, KEY_SEGMENTS, b, j);
+    return key >= 0 && key == segment_of(c, QUERY_SEGMENTS, b, i);
+}
+
 /* One query: the scores of its keys, then out and lse from them, then the gradients from the lse
  * and the out that are in memory. */
 static void refer_query(struct reference *r, uint32_t b, uint32_t h, uint32_t i, double *scores)
@@ -330,17 +387,19 @@ static void refer_query(struct reference *r, uint32_t b, uint32_t h, uint32_t i,
         scores[j] = 0;
         for (uint32_t d = 0; d < size; d++)
             scores[j] += q[d] * k[d] * scale;
-        top = fmax(top, scores[j]);
+        top = sees(c, b, i, j) ? fmax(top, scores[j]) : top;
     }
     for (uint32_t j = 0; j < seen; j++)
-        sum += exp(scores[j] - top);
-    add(&r->lse, row, seen ? top + log(sum) : -INFINITY, r->error * 8);
+        sum += sees(c, b, i, j) ? exp(scores[j] - top) : 0;
+    add(&r->lse, row, sum > 0 ? top + log(sum) : -INFINITY, r->error * 8);
     for (uint32_t d = 0; d < size; d++) {
         delta += dout[d] * out[d];
         delta_size += fabs(dout[d] * out[d]);
     }
     double lse = load(c, r->memory, LSE, b, h, i, 0);
     for (uint32_t j = 0; j < seen; j++) {
+        if (!sees(c, b, i, j))
+            continue;
         bool kept = s->p == 0 || is_kept(c, row * s->keys + j);
         double weight = kept ? exp(scores[j] - top) / sum * factor : 0;
         double p = exp(scores[j] - lse), dp = 0, dp_size = 0;

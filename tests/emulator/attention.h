@@ -12,12 +12,15 @@ enum attention_layout {
     ATTENTION_LOOSE,  /* rows with gaps, aligned to 4 bytes only */
 };
 
+enum attention_segments { SEGMENTS_NONE, SEGMENTS_QUERIES, SEGMENTS_KEYS, SEGMENTS_BOTH };
+
 struct attention_sizes {
     uint32_t batch, heads, kv_heads, queries, keys, head_size;
     bool causal;
     double p;
     remat_dtype dtype;
     enum attention_layout layout;
+    enum attention_segments segments;
 };
 
 struct attention_case {
@@ -25,9 +28,9 @@ struct attention_case {
     struct remat_program program;
     struct remat_kernel kernels[2];
     struct remat_command commands[2];
-    struct remat_operand operands[6 + 10];
-    struct remat_program_value values[16];
-    struct remat_buffer buffers[16];
+    struct remat_operand operands[8 + 12];
+    struct remat_program_value values[18];
+    struct remat_buffer buffers[18];
     double parameters[8];
     struct remat_cuda_code code;
     char *initial; /* the arena before the commands */

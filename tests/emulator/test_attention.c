@@ -16,7 +16,8 @@ static const struct remat_cuda_settings settings[] = {{1, 64, 0, REMAT_COLUMN_SU
                                                       {1 << 30, 64, 0, REMAT_COLUMN_SUMS}};
 
 static const struct attention_sizes sizes[] = {
-#define SIZES(dtype, layout, ...) {__VA_ARGS__, REMAT_##dtype, ATTENTION_##layout},
+#define SIZES(dtype, layout, segments, ...)                                                        \
+    {__VA_ARGS__, REMAT_##dtype, ATTENTION_##layout, SEGMENTS_##segments},
 #include "attention_sizes.def"
 };
 #define SIZES_COUNT (sizeof sizes / sizeof *sizes)

@@ -31,10 +31,11 @@ static const struct mutant {
 };
 
 static const struct attention_sizes sizes[] = {
-    {1, 4, 2, 76, 76, 64, true, 0.25, REMAT_BF16, ATTENTION_PACKED},
-    {1, 2, 1, 40, 36, 24, true, 0.1, REMAT_F32, ATTENTION_LOOSE},
-    {1, 1, 1, 67, 131, 64, true, 0, REMAT_BF16, ATTENTION_DENSE},
-    {1, 3, 1, 131, 67, 80, false, 0.1, REMAT_BF16, ATTENTION_LOOSE},
+    {1, 4, 2, 76, 76, 64, true, 0.25, REMAT_BF16, ATTENTION_PACKED, SEGMENTS_NONE},
+    {1, 2, 1, 40, 36, 24, true, 0.1, REMAT_F32, ATTENTION_LOOSE, SEGMENTS_NONE},
+    {1, 1, 1, 67, 131, 64, true, 0, REMAT_BF16, ATTENTION_DENSE, SEGMENTS_NONE},
+    {1, 3, 1, 131, 67, 80, false, 0.1, REMAT_BF16, ATTENTION_LOOSE, SEGMENTS_NONE},
+    {2, 2, 1, 70, 70, 32, true, 0, REMAT_BF16, ATTENTION_DENSE, SEGMENTS_BOTH},
 };
 #define CASES (sizeof sizes / sizeof *sizes)
 

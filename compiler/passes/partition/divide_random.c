@@ -81,17 +81,20 @@ void remat_divide_attention(struct divider *d, const struct remat_node_info *nod
 {
     struct remat_builder *b = &d->b;
     int64_t entries = b->graph->values[inputs[0].i].shape.dims[0];
-    uint32_t count = node->input_count;
-    remat_value own[8], made[3], *parts[3];
+    uint32_t rng = remat_node_operand(node, "rng"), count = remat_op_info(node->op)->inputs_max;
+    remat_value own[9], made[3], *parts[3];
     for (uint32_t k = 0; k < node->output_count; k++)
         parts[k] = remat_array(d->r.arena, (size_t)entries, sizeof **parts);
     for (uint32_t e = 0; e < entries; e++) {
         b->prefix =
             REMAT_FORMAT(d->r.arena, "%s.entry_%u", d->r.from->values[node->outputs[0].i].name, e);
         b->counter = 0;
-        for (uint32_t k = 0; k + 1 < count; k++)
-            own[k] = entry_of(d, node->inputs[k], inputs[k], entries, e);
-        own[count - 1] = random_state(d, inputs[count - 1], entries, e);
+        for (uint32_t k = 0; k < count; k++)
+            own[k] = REMAT_NO_VALUE;
+        for (uint32_t k = 0; k < node->input_count; k++)
+            own[remat_operand_number(node->absent, k)] =
+                k == rng ? random_state(d, inputs[k], entries, e)
+                         : entry_of(d, node->inputs[k], inputs[k], entries, e);
         b->name = b->prefix;
         build_part(d, node, node->op, own, count, made);
         for (uint32_t k = 0; k < node->output_count; k++)

@@ -12,6 +12,7 @@
 #include "cpu_sgemm.h"
 
 #include <assert.h>
+#include <math.h>
 
 #define QUERY_BLOCK   CPU_ATTENTION_QUERY_BLOCK
 #define KEY_BLOCK     CPU_ATTENTION_KEY_BLOCK
@@ -137,6 +138,46 @@ static int64_t keys_seen(const struct cpu_attention_shape *shape, int64_t i)
     return clamp64(i + 1 + shape->kv_length - shape->query_length, 0, shape->kv_length);
 }
 
+/* --- segments --- */
+
+static bool sees(const struct cpu_attention *a, int64_t batch, int64_t query, int64_t key)
+{
+    const struct cpu_attention_shape *shape = &a->shape;
+    int32_t own = a->query_segments ? a->query_segments[batch * shape->query_length + query] : 0;
+    int32_t other = a->key_segments ? a->key_segments[batch * shape->kv_length + key] : 0;
+    return own == other && other >= 0;
+}
+
+static bool has_segments(const struct cpu_attention *a)
+{
+    return a->query_segments || a->key_segments;
+}
+
+/* How many of the keys from `begin` to `end` query number `row` of q has to look at: up to the last
+ * that it may see, none where it sees none of these. */
+static int64_t keys_valid(const struct attention_run *run, const struct queries *q, int64_t row,
+                          int64_t begin, int64_t end)
+{
+    const struct cpu_attention *a = run->attention;
+    int64_t valid = clamp64(keys_seen(&a->shape, q->begin + row) - begin, 0, end - begin);
+    if (!has_segments(a))
+        return valid;
+    for (int64_t j = 0; j < valid; j++)
+        if (sees(a, q->batch, q->begin + row, begin + j))
+            return valid;
+    return 0;
+}
+
+/* x[j] becomes `hidden` for each of the keys from `begin` on that the query does not see. */
+static void hide(const struct attention_run *run, const struct queries *q, int64_t row,
+                 int64_t begin, int64_t valid, float *x, float hidden)
+{
+    const struct cpu_attention *a = run->attention;
+    for (int64_t j = 0; j < valid && has_segments(a); j++)
+        if (!sees(a, q->batch, q->begin + row, begin + j))
+            x[j] = hidden;
+}
+
 /* --- the products of a score block --- */
 
 /* scores[i][j] = x_i . y_j over head_dim, for the queries' rows of x and the keys [begin,end) */
@@ -246,8 +287,9 @@ static void softmax_block(const struct attention_run *run, const struct queries 
     const struct cpu_attention *attention = run->attention;
     float uniforms[KEY_BLOCK];
     for (int64_t i = 0; i < q->end - q->begin; i++) {
-        int64_t valid = clamp64(keys_seen(&attention->shape, q->begin + i) - begin, 0, end - begin);
+        int64_t valid = keys_valid(run, q, i, begin, end);
         float before = maximum[i], *row = scores + i * run->score_stride;
+        hide(run, q, i, begin, valid, row, -copysignf(INFINITY, attention->shape.scale));
         float added = run->functions->softmax_row(row, valid, end - begin, attention->shape.scale,
                                                   &maximum[i]);
         if (begin == 0) {
@@ -273,7 +315,7 @@ static void finish_rows(const struct attention_run *run, const struct queries *q
     float *lse =
         attention->lse + (q->batch * shape->query_heads + q->head) * shape->query_length + q->begin;
     for (int64_t i = 0; i < q->end - q->begin; i++) {
-        bool any = keys_seen(shape, q->begin + i) > 0;
+        bool any = keys_seen(shape, q->begin + i) > 0 && !(has_segments(attention) && sum[i] == 0);
         scale_row(out->data + i * out->stride, shape->head_dim, any ? 1.0f / sum[i] : 0.0f);
         lse[i] = any ? maximum[i] + cpu_log(sum[i]) : -__builtin_inff();
     }
@@ -344,7 +386,7 @@ static void gradient_block(const struct attention_run *run, const struct queries
     score_product(run, q, &run->gradient->dout, &attention->v, begin, end, ds, scratch);
     for (int64_t i = 0; i < q->end - q->begin;
          i++, p += run->score_stride, ds += run->score_stride) {
-        int64_t valid = clamp64(keys_seen(shape, q->begin + i) - begin, 0, end - begin);
+        int64_t valid = keys_valid(run, q, i, begin, end);
         bool drops = attention->dropout.p > 0 && valid > 0;
         if (drops) {
             draw(run, q, i, begin, valid, uniforms);
@@ -354,6 +396,8 @@ static void gradient_block(const struct attention_run *run, const struct queries
                                              delta_of(run, q, i));
         if (drops)
             drop(run, p, uniforms, valid);
+        hide(run, q, i, begin, valid, p, 0);
+        hide(run, q, i, begin, valid, ds, 0);
     }
 }
 

@@ -5,7 +5,8 @@
  *     S = scale Q K^T,  P = softmax(S) by rows,  O = P V,  LSE = log sum exp of the rows of S
  *
  * Query head h uses key/value head h / (query_heads / kv_heads). Causal: query i sees the keys
- * j <= i + kv_length - query_length; a query that sees none gets O = 0 and LSE = -infinity.
+ * j <= i + kv_length - query_length. With segments it sees those of its own segment alone, if that
+ * is not negative. A query that sees none gets O = 0 and LSE = -infinity, and adds to no gradient.
  *
  * Dropout multiplies P by its mask after the softmax: out = (P * mask) V with mask 0 or 1 / (1 - p)
  * (kernel.h says which), LSE as without; backward makes the mask again.
@@ -60,6 +61,7 @@ struct cpu_attention {
     struct cpu_heads out;     /* result of forward, operand of backward */
     float *lse;               /* [batch, query_heads, query_length], as out */
     struct cpu_dropout dropout;
+    const int32_t *query_segments, *key_segments; /* [batch, length]; NULL: all 0 */
 };
 
 struct cpu_attention_gradient {

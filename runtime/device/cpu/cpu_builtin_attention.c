@@ -34,6 +34,14 @@ static struct cpu_dropout dropout_of(const struct cpu_device *device,
     return dropout;
 }
 
+/* NULL: they are absent. */
+static const int32_t *segments_of(const struct cpu_device *device,
+                                  const struct remat_command *command, const char *name)
+{
+    uint32_t operand = cpu_operand(device, command, name);
+    return operand == REMAT_NONE ? NULL : cpu_view_of(device, command, operand).data;
+}
+
 static struct cpu_attention attention_of(const struct cpu_device *device,
                                          const struct remat_command *command)
 {
@@ -48,6 +56,8 @@ static struct cpu_attention attention_of(const struct cpu_device *device,
         .out = heads_of(device, command, "out"),
         .lse = named(device, command, "lse").data,
         .dropout = dropout_of(device, command),
+        .query_segments = segments_of(device, command, "query_segments"),
+        .key_segments = segments_of(device, command, "key_segments"),
     };
 }
 
@@ -55,9 +65,17 @@ static remat_status prepare_attention(struct cpu_device *device,
                                       const struct remat_command *command, struct cpu_tile **tile)
 {
     (void)tile;
-    struct cpu_view q = cpu_view_of(device, command, cpu_operand(device, command, "q"));
-    bool good = !remat_dtype_is_rounded(q.type) || q.shape[3] <= CPU_ATTENTION_ROUNDED_DIM;
-    return cpu_expect(device, command, good, "heads of a rounded dtype have at most 512 elements");
+    remat_status st = REMAT_OK;
+    struct cpu_view q = named(device, command, "q");
+    bool segments = cpu_operand(device, command, "query_segments") != REMAT_NONE ||
+                    cpu_operand(device, command, "key_segments") != REMAT_NONE;
+    REMAT_TRY(cpu_expect(device, command,
+                         !remat_dtype_is_rounded(q.type) || q.shape[3] <= CPU_ATTENTION_ROUNDED_DIM,
+                         "heads of a rounded dtype have at most 512 elements"));
+    REMAT_TRY(cpu_expect(device, command, !segments || cpu_parameter(device, command, 0) != 0,
+                         "segments and a scale of 0"));
+fail:
+    return st;
 }
 
 static remat_status run_attention(struct cpu_device *device, const struct remat_command *command,

@@ -102,7 +102,9 @@ remat_status sample_symbolic(remat_context *ctx, struct remat_arena *arena,
         "%pairs : f32[batch,seq,2,pairs] = reshape %sum { shape = [batch, seq, 2, pairs] } phase "
         "forward\n"
         "%scaled : f32[batch,seq,2,pairs] = mul %pairs %row phase forward\n"
-        "%logits : f32[batch,seq,8] = reshape %scaled { shape = [batch, seq, 8] } phase forward\n"
+        "%seen : f32[batch,seq,2,pairs], %seen.1 : f32[batch,2,seq] = attention %scaled %scaled "
+        "%scaled key_segments = %tokens { scale = 0.5 } phase forward\n"
+        "%logits : f32[batch,seq,8] = reshape %seen { shape = [batch, seq, 8] } phase forward\n"
         "%loss : f32[] output, %lse : f32[batch,seq,1] = cross_entropy %logits %targets "
         "{ ignore_index = -100 } phase loss\n"
         "output %loss\n";

@@ -60,6 +60,7 @@ static void compare_nodes(const struct remat_graph *p, const struct remat_graph 
         CHECK(a->phase == b->phase && a->instance == b->instance, "%u: phase", n);
         CHECK(strcmp(p->scopes[a->scope.i].path, q->scopes[b->scope.i].path) == 0, "%u: scope", n);
         CHECK(a->input_count == b->input_count && a->output_count == b->output_count, "%u", n);
+        CHECK(a->absent == b->absent, "%u", n);
         CHECK(memcmp(a->inputs, b->inputs, a->input_count * sizeof *a->inputs) == 0, "%u", n);
         CHECK(memcmp(a->outputs, b->outputs, a->output_count * sizeof *a->outputs) == 0, "%u", n);
         compare_attributes(a, b);

@@ -2,6 +2,7 @@
 /* The check and the text of fused kernels; the tables. */
 #include "check.h"
 #include "kernel.h"
+#include "lengths.h"
 
 #define NO REMAT_NO_REGISTER
 #define OP(name, operand_, a, b, c)                                                                \
@@ -102,16 +103,16 @@ static void test_tables(void)
     CHECK(strcmp(remat_kernel_kind_name(REMAT_KERNEL_fused), "program") == 0);
     CHECK(!remat_kernel_kind_name(REMAT_KERNEL_KIND_COUNT));
     remat_kernel_kind_arity(REMAT_KERNEL_attention_backward, &least, &most, &parameters);
-    CHECK(least == 9 && most == 10 && parameters == 4, "%u to %u, %u", least, most, parameters);
+    CHECK(least == 9 && most == 12 && parameters == 4, "%u to %u, %u", least, most, parameters);
     for (uint32_t kind = 1; kind < REMAT_KERNEL_KIND_COUNT; kind++) {
         const struct remat_kernel_row *row = remat_kernel_row(kind);
         int length;
         size_t letters = strlen(row->dtypes), names = 0;
         while (remat_kernel_row_name(row->operands, (uint32_t)names, &length))
-            CHECK(length > 0 && names++ < 10);
+            CHECK(length > 0 && names++ < 12);
         CHECK(names == letters && letters == strlen(row->access));
         CHECK(row->operands_min <= letters && letters <= row->operands_max);
-        for (uint32_t k = 0; k < letters; k++) {
+        for (uint32_t k = 0; k < letters; k++) { /* what is optional comes last */
             CHECK(remat_kernel_row_name(row->shapes, k, &length), "%s", row->name);
             CHECK(remat_kernel_row_optional(row, k) ==
                       (k >= row->operands_min && letters == row->operands_max),
@@ -121,6 +122,41 @@ static void test_tables(void)
         CHECK(strspn(row->dtypes, "feFi.=") == letters && strspn(row->access, "rwux") == letters);
         CHECK(row->touched < row->operands_min && row->touched_like < row->operands_min);
     }
+}
+
+/* Which operands are there, and where: key_segments without a random state. */
+static void test_absent(void)
+{
+    const uint32_t kind = REMAT_KERNEL_attention, absent = 1u << 5 | 1u << 6;
+    CHECK(remat_kernel_operand(kind, absent, 6, "key_segments") == 5);
+    CHECK(remat_kernel_operand(kind, absent, 6, "rng") == REMAT_NONE);
+    CHECK(remat_kernel_operand(kind, 0, 6, "rng") == 5 &&
+          remat_kernel_operand(kind, 0, 6, "lse") == 4);
+    CHECK(remat_kernel_operand(kind, 0, 6, "key_segments") == REMAT_NONE);
+    CHECK(remat_operand_number(absent, 4) == 4 && remat_operand_number(absent, 5) == 7);
+    CHECK(remat_operand_number(UINT32_C(1) << 31, 31) == 32 && remat_operand_number(0, 99) == 99);
+    CHECK(remat_kernel_row_letter(remat_kernel_row(kind), absent, 5, 6) == 7);
+    CHECK(remat_kernel_row_letter(remat_kernel_row(REMAT_KERNEL_concat), 0, 3, 5) == 0);
+}
+
+/* Letters keep their lengths, * its axes; too many axes are none. */
+static void test_lengths(void)
+{
+    struct remat_lengths lengths = {0};
+    const int64_t x[] = {7, 2, 3, 5}, y[] = {7, 2, 3, 4, 9, 9};
+    int64_t out[REMAT_RANK_MAX];
+    CHECK(remat_axes_have(remat_lengths_axes("*ab]"), 2) &&
+          !remat_axes_have(remat_lengths_axes("*ab]"), 1));
+    CHECK(remat_axes_have(remat_lengths_axes("ab]?"), 2) &&
+          !remat_axes_have(remat_lengths_axes("ab]?"), 3));
+    CHECK(remat_lengths_expected(&lengths, "*ab]", 4, x, out) == 4 &&
+          memcmp(out, x, sizeof x) == 0);
+    CHECK(remat_lengths_expected(&lengths, "*2b]", 4, y, out) == 4 && out[0] == 7 && out[2] == 2 &&
+          out[3] == 5);
+    CHECK(remat_lengths_expected(&lengths, "b1]", 0, NULL, out) == 2 && out[0] == 5 && out[1] == 1);
+    lengths = (struct remat_lengths){0};
+    CHECK(remat_lengths_expected(&lengths, "*]", 6, y, out) == 6);
+    CHECK(remat_lengths_expected(&lengths, "*c]", 1, y, out) == REMAT_NONE);
 }
 
 /* bert-large's bias of the vocabulary and gpt2-124m's of the MLP, at the largest batches. */
@@ -158,6 +194,8 @@ int main(void)
     test_rejects(ctx);
     test_print(ctx);
     test_tables();
+    test_absent();
+    test_lengths();
     test_block_rows();
     remat_context_destroy(&ctx);
     return check_exit();

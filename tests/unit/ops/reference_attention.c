@@ -9,7 +9,21 @@ struct heads {
     int64_t batch, tq, tk, h, hkv, d;
     double scale, p;
     bool causal;
+    const double *query_segments, *key_segments; /* NULL: all 0 */
 };
+
+static const double *segments_of(const struct call *c, const char *name)
+{
+    uint32_t k = remat_node_operand(c->node, name);
+    return k == REMAT_NONE ? NULL : c->in[k];
+}
+
+static bool sees(const struct heads *s, int64_t b, int64_t i, int64_t j)
+{
+    double query = s->query_segments ? s->query_segments[b * s->tq + i] : 0;
+    double key = s->key_segments ? s->key_segments[b * s->tk + j] : 0;
+    return query == key && key >= 0 && !(s->causal && j > i + s->tk - s->tq);
+}
 
 static struct heads heads_of(const struct call *c, uint32_t q)
 {
@@ -22,7 +36,9 @@ static struct heads heads_of(const struct call *c, uint32_t q)
                           .d = qd[3],
                           .scale = number(c, "scale", NAN),
                           .p = number(c, "p", 0),
-                          .causal = attribute(c, "causal")};
+                          .causal = attribute(c, "causal"),
+                          .query_segments = segments_of(c, "query_segments"),
+                          .key_segments = segments_of(c, "key_segments")};
 }
 
 static int64_t q_at(const struct heads *s, int64_t b, int64_t i, int64_t h)
@@ -44,16 +60,16 @@ static double probabilities(const struct heads *s, const double *q, const double
         p[j] = 0;
         for (int64_t e = 0; e < s->d; e++)
             p[j] += q[q_at(s, b, i, h) + e] * k[k_at(s, b, j, h) + e] * s->scale;
-        if (s->causal && j > i + s->tk - s->tq)
+        if (!sees(s, b, i, j))
             p[j] = -INFINITY;
         top = fmax(top, p[j]);
     }
     for (int64_t j = 0; j < s->tk; j++) {
-        p[j] = exp(p[j] - top);
+        p[j] = sees(s, b, i, j) ? exp(p[j] - top) : 0;
         sum += p[j];
     }
     for (int64_t j = 0; j < s->tk; j++)
-        p[j] /= sum;
+        p[j] /= sum > 0 ? sum : 1;
     return top + log(sum);
 }
 

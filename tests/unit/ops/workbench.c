@@ -66,9 +66,8 @@ uint32_t workbench_inputs(struct workbench *w, const char *texts, remat_value *i
     while (*texts) {
         size_t length = strcspn(texts, " ");
         const char *text = remat_arena_string(&w->arena, texts, length);
-        inputs[count] =
-            workbench_input(w, remat_arena_format(&w->arena, "x%u", w->graph->value_count), text);
-        count++;
+        const char *name = remat_arena_format(&w->arena, "x%u", w->graph->value_count);
+        inputs[count++] = *text == '_' ? REMAT_NO_VALUE : workbench_input(w, name, text);
         texts += length + (texts[length] == ' ');
     }
     return count;

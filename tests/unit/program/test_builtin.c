@@ -8,7 +8,7 @@
 #include <program.h>
 #include <stdlib.h>
 
-enum { OPERANDS = 10 };
+enum { OPERANDS = 12 };
 
 struct named {
     struct remat_program program;
@@ -31,11 +31,11 @@ static const struct sample {
 } samples[] = {
     {REMAT_KERNEL_matmul, {"r2,4", "r4,3", "w2,3"}, {0}},
     {REMAT_KERNEL_attention,
-     {"r2,3,4,5", "r2,3,2,5", "r2,3,2,5", "w2,3,4,5", "w2,4,3", "ri4"},
+     {"r2,3,4,5", "r2,3,2,5", "r2,3,2,5", "w2,3,4,5", "w2,4,3", "ri4", "ri2,3", "ri2,3"},
      {1, 1, 0.1, 7}},
     {REMAT_KERNEL_attention_backward,
      {"r2,3,4,5", "r2,3,4,5", "r2,3,2,5", "r2,3,2,5", "r2,3,4,5", "r2,4,3", "w2,3,4,5", "w2,3,2,5",
-      "w2,3,2,5", "ri4"},
+      "w2,3,2,5", "ri4", "ri2,3", "ri2,3"},
      {1, 1, 0.1, 7}},
     {REMAT_KERNEL_embedding, {"r7,4", "ri3", "w3,4"}, {0}},
     {REMAT_KERNEL_embedding_backward, {"r3,4", "ri3", "w7,4"}, {0}},
@@ -60,7 +60,8 @@ static remat_context *ctx;
 
 static void add_operand(struct named *n, uint32_t k, const char *text)
 {
-    static const char *const names[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    static const char *const names[] = {"0", "1", "2", "3", "4",  "5",
+                                        "6", "7", "8", "9", "10", "11"};
     struct remat_operand *o = &n->operands[k];
     struct remat_program_value *v = &n->values[k];
     uint8_t access = *text == 'r'   ? REMAT_ACCESS_READ
