@@ -513,4 +513,5 @@ void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowerin
     const struct remat_arrangement *decided = &remat_step_decided(lowering->step)->arranged;
     const struct remat_step_time time = {.ns = decided->step_ns};
     out->step_ns = remat_step_sum(lowering->step, &time).ns;
+    out->depth = decided->depth;
 }

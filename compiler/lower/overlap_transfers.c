@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replays the order once with two clocks, that of computation and that of the transfers' stream. A
- * group of transfers starts once everything before it is computed and the group before it is
- * complete. A kernel that needs a transfer in flight is deferred, and so is one that needs a
- * deferred kernel. When the clock of computation reaches the end of a group, deferred transfers
- * that are ready start together, then deferred kernels follow in their order. So groups grow while
- * the stream is busy, and no transfer waits for one that is not ready. A transfer that would delay
- * the next blocking one by nearly all its own time is deferred until after that. At the end
- * computation waits. While the stream is busy the clock of computation may be slower.
+/* Replays the order once with two clocks, that of computation and that of the stream of overlapped
+ * transfers, which all have one link. A group of transfers starts once everything before it is
+ * computed and the group before it is complete. A kernel that needs a transfer in flight is
+ * deferred, and so is one that needs a deferred kernel. When the clock of computation reaches the
+ * end of a group, deferred transfers that are ready start together, then deferred kernels follow in
+ * their order. So groups grow while the stream is busy, and no transfer waits for one that is not
+ * ready. A transfer that would delay the next blocking one by nearly all its own time is deferred
+ * until after that. At the end computation waits. While the stream is busy the clock of computation
+ * may be slower.
  *
  *     order         dW2  send2  add2  update2  dX1  dW1  send1  add1  update1
  *     computation   dW2  dX1    dW1   add2  update2  ......  add1  update1
@@ -38,7 +39,7 @@ enum {
 
 struct unit { /* of the given order: a kernel, after those that fetch its parts of parameters */
     uint32_t begin, end;
-    uint32_t passed;     /* blocking transfers before it was deferred */
+    uint32_t passed;     /* transfers that computation waited for before it was deferred */
     remat_value lacking; /* an input found unwritten last time; none: not known */
     bool emitted;
 };
@@ -76,9 +77,9 @@ struct runner {
     struct REMAT_LIST(uint64_t) ends; /* of overlapped transfers, in their order */
     uint32_t ended;                   /* of these */
     uint32_t slowdown_permille;       /* of computation until then: all have one link */
-    uint32_t passed;                  /* blocking transfers so far */
-    uint64_t *until_blocking_ns;      /* by position of the given order: computation up to the next
-                                transfer that computation has to wait for */
+    uint32_t passed;                  /* such transfers so far */
+    uint64_t *until_awaited_ns;       /* by position of the given order: computation up to the next
+                                 transfer that it waits for at once */
     uint32_t at;                      /* position in that order */
 };
 
@@ -171,7 +172,7 @@ static bool yields(const struct runner *r, struct unit unit, bool deferred)
 {
     uint64_t ns = r->prices[kernel_id_of(r, unit).i].ns / HIDDEN_SHARE;
     uint64_t start_ns = r->stream_ns < r->now_ns ? r->now_ns : r->stream_ns;
-    return remat_ns_add(start_ns, ns) > remat_ns_add(r->now_ns, r->until_blocking_ns[r->at]) &&
+    return remat_ns_add(start_ns, ns) > remat_ns_add(r->now_ns, r->until_awaited_ns[r->at]) &&
            !(deferred && unit.passed < r->passed);
 }
 
@@ -232,7 +233,7 @@ static void start_overlapped(struct runner *r, remat_kernel_id k)
     uint64_t ns = continues ? remat_continued_ns(price) : price->ns;
     mark(r, k, true);
     r->slowdown_permille = price->slowdown_permille;
-    r->stream_ns = remat_ns_add(r->stream_ns, ns);
+    r->stream_ns = remat_ns_add(r->stream_ns < r->now_ns ? r->now_ns : r->stream_ns, ns);
     REMAT_PUSH(r->arena, &r->ends, r->stream_ns);
     if (!continues) {
         bool alone = remat_goes_alone(r->graph, kernel);
@@ -251,7 +252,7 @@ static void start_overlapped(struct runner *r, remat_kernel_id k)
     r->sends[from.i] = r->receives[to.i] = r->count + 1;
 }
 
-/* A blocking transfer waits for its turn on the stream, too. */
+/* On another link, which is free: computation waits for each of its transfers. */
 static void transfer_blocking(struct runner *r, remat_kernel_id k)
 {
     const struct remat_price *price = &r->prices[k.i];
@@ -262,8 +263,7 @@ static void transfer_blocking(struct runner *r, remat_kernel_id k)
         begin--;
     for (uint32_t at = begin; at < r->count; at++)
         r->out->complete_before[at] = r->count + 1;
-    r->now_ns = r->stream_ns =
-        remat_ns_add(r->stream_ns, continues ? remat_continued_ns(price) : price->ns);
+    r->now_ns = remat_ns_add(r->now_ns, continues ? remat_continued_ns(price) : price->ns);
 }
 
 /* Slowed by one transfer after the other. */
@@ -286,12 +286,12 @@ static void emit_kernel(struct runner *r, remat_kernel_id k)
 {
     const struct remat_kernel_info *kernel = remat_kernel_at(r->kernels, k);
     r->out->complete_before[r->count] = r->count + 1;
-    if (!remat_kernel_kind_is_transfer(kernel->kind)) {
+    if (r->overlapped[k.i])
+        start_overlapped(r, k);
+    else if (remat_kernel_kind_is_transfer(kernel->kind))
+        transfer_blocking(r, k);
+    else
         compute(r, r->prices[k.i].ns);
-    } else {
-        r->stream_ns = r->stream_ns < r->now_ns ? r->now_ns : r->stream_ns;
-        (r->overlapped[k.i] ? start_overlapped : transfer_blocking)(r, k);
-    }
     r->out->order[r->count++] = k;
 }
 
@@ -318,7 +318,7 @@ static void emit(struct runner *r, struct unit unit, bool deferred)
     const struct remat_kernel_info *kernel = kernel_of(r, unit);
     while (reads_in_flight(r, kernel))
         land_next(r);
-    if (!remat_kernel_kind_is_transfer(kernel->kind))
+    if (!r->overlapped[kernel_id_of(r, unit).i])
         feed(r, remat_ns_add(r->now_ns, r->prices[kernel_id_of(r, unit).i].ns));
     if (deferred)
         mark(r, kernel_id_of(r, unit), false);
@@ -414,24 +414,22 @@ static void land(struct runner *r)
 
 /* --- the order --- */
 
-static bool is_blocking(const struct runner *r, remat_kernel_id k)
+/* Computation waits for it at once. */
+static bool is_awaited(const struct runner *r, remat_kernel_id k)
 {
-    return remat_kernel_kind_is_transfer(r->kernels->kernels[k.i].kind) &&
-           (!r->overlapped[k.i] || (r->early[k.i] && !r->depth));
+    return r->early[k.i] && !r->depth;
 }
 
 /* REMAT_SEGMENT_NS_MAX: there is no other. */
-static void find_next_blocking(struct runner *r)
+static void find_next_awaited(struct runner *r)
 {
     uint32_t count = r->kernels->count;
-    REMAT_NEW(r->arena, r->until_blocking_ns, count + 1);
-    r->until_blocking_ns[count] = REMAT_SEGMENT_NS_MAX;
+    REMAT_NEW(r->arena, r->until_awaited_ns, count + 1);
+    r->until_awaited_ns[count] = REMAT_SEGMENT_NS_MAX;
     for (uint32_t at = count; at-- > 0;) {
-        const struct remat_kernel_info *kernel = remat_kernel_at(r->kernels, r->from[at]);
-        bool transfer = remat_kernel_kind_is_transfer(kernel->kind);
-        uint64_t ns = transfer ? 0 : r->prices[r->from[at].i].ns;
-        if (!is_blocking(r, r->from[at]))
-            r->until_blocking_ns[at] = remat_ns_add(r->until_blocking_ns[at + 1], ns);
+        uint64_t ns = r->overlapped[r->from[at].i] ? 0 : r->prices[r->from[at].i].ns;
+        if (!is_awaited(r, r->from[at]))
+            r->until_awaited_ns[at] = remat_ns_add(r->until_awaited_ns[at + 1], ns);
     }
 }
 
@@ -457,7 +455,7 @@ static void begin(struct runner *r, const remat_kernel_id *order)
     for (uint32_t at = 0; at < count; at++)
         if (starts_group(r, at))
             REMAT_PUSH(r->arena, &r->gets, at);
-    find_next_blocking(r);
+    find_next_awaited(r);
 }
 
 /* The order has come to a group that may start early: all up to it are started. */
@@ -482,7 +480,7 @@ static void run_unit(struct runner *r, struct unit unit)
         emit(r, unit, false);
         land(r);
     }
-    if (is_blocking(r, k)) {
+    if (is_awaited(r, k)) {
         r->passed++;
         release(r);
     }

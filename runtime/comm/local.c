@@ -7,8 +7,10 @@
  * A rank may have a plan of its own and destroy it when it has left. What others then say of it is
  * the copy that it made of its first transfer.
  *
- * Groups meet by themselves. As all ranks make the same transfers, they are at their k-th call at
- * the same meeting: one that is further, or there with another group, does not make the same. */
+ * Groups meet by themselves. A rank may be at a meeting along each axis at once, and at one of all
+ * ranks: each is a lane. As all ranks make the same transfers, they are at their k-th call of a
+ * lane at the same meeting: one that is further, or there with another group, does not make the
+ * same. Nor does one that is in another lane with the same transfer. */
 #include "comm.h"
 #include "host.h"
 
@@ -19,16 +21,23 @@
 #include <pthread.h>
 #include <time.h>
 
-struct local_rank {
-    remat_local_ranks *all;
-    uint32_t rank;
+enum { LANES = 8 }; /* of all ranks, then of each axis */
+
+struct local_lane {
+    struct local_rank *rank;
     uint64_t begun, read;    /* meetings: that it came to; at which it has read all */
     bool exchanges;          /* at the last one: exchanges, else gathers */
-    bool asked, missing;     /* when one is late */
     remat_transfer transfer; /* the first of them; its names are the two below */
     char name[129], axis[33];
     const remat_transfer *transfers; /* all; NULL when it has left the meeting */
     uint32_t count;
+};
+
+struct local_rank {
+    remat_local_ranks *all;
+    uint32_t rank;
+    bool asked, missing; /* when one is late */
+    struct local_lane lanes[LANES];
 };
 
 struct remat_local_ranks {
@@ -53,32 +62,41 @@ static void fail_all(remat_local_ranks *all, remat_status status, const char *me
     pthread_cond_broadcast(&all->changed);
 }
 
-/* Of its group. */
-static struct local_rank *member(const struct local_rank *mine, uint32_t position)
+static struct local_lane *lane_of(struct local_rank *rank, const remat_transfer *transfer)
 {
-    return &mine->all->ranks[remat_transfer_rank(&mine->transfer, mine->rank, position)];
+    return &rank->lanes[transfer->axis ? 1 + transfer->group % (LANES - 1) : 0];
+}
+
+/* Of its group. */
+static struct local_lane *member(const struct local_lane *mine, uint32_t position)
+{
+    uint32_t rank = remat_transfer_rank(&mine->transfer, mine->rank->rank, position);
+    return &mine->rank->all->ranks[rank].lanes[mine - mine->rank->lanes];
 }
 
 /* Marks those of its group that have begun fewer transfers and, of those that themselves wait for
  * others, whom they wait for instead. */
-static void mark_missing(struct local_rank *mine)
+static void mark_missing(struct local_lane *mine)
 {
     for (uint32_t q = 0; q < mine->transfer.size; q++) {
-        struct local_rank *other = member(mine, q);
-        if (other->begun >= mine->begun || other->asked)
+        struct local_lane *other = member(mine, q);
+        if (other->begun >= mine->begun || other->rank->asked)
             continue;
-        other->asked = true;
-        other->missing = other->begun == other->read;
-        if (!other->missing)
-            mark_missing(other);
+        other->rank->asked = other->rank->missing = true;
+        for (struct local_lane *lane = other->rank->lanes; lane < other->rank->lanes + LANES;
+             lane++)
+            if (lane->begun != lane->read) {
+                other->rank->missing = false;
+                mark_missing(lane);
+            }
     }
 }
 
 /* "1, 2, 5" */
-static void list_missing(struct local_rank *mine, char *out, size_t bytes)
+static void list_missing(struct local_lane *mine, char *out, size_t bytes)
 {
     size_t length = 0;
-    const remat_local_ranks *all = mine->all;
+    const remat_local_ranks *all = mine->rank->all;
     *out = 0;
     mark_missing(mine);
     for (uint32_t r = 0; r < all->count && length + 16 < bytes; r++)
@@ -87,14 +105,14 @@ static void list_missing(struct local_rank *mine, char *out, size_t bytes)
                 (size_t)snprintf(out + length, bytes - length, "%s%" PRIu32, length ? ", " : "", r);
 }
 
-static void fail_late(struct local_rank *mine)
+static void fail_late(struct local_lane *mine)
 {
     char missing[128], where[DESCRIPTION_BYTES], message[REMAT_ENGINE_MESSAGE_BYTES];
     list_missing(mine, missing, sizeof missing);
     remat_transfer_describe(&mine->transfer, mine->count, where, sizeof where);
     snprintf(message, sizeof message, "rank %" PRIu32 " waited %.3g s %s; missing: rank %s",
-             mine->rank, (double)mine->transfer.timeout_ns / 1e9, where, missing);
-    fail_all(mine->all, REMAT_ERROR_RANK_LOST, message);
+             mine->rank->rank, (double)mine->transfer.timeout_ns / 1e9, where, missing);
+    fail_all(mine->rank->all, REMAT_ERROR_RANK_LOST, message);
 }
 
 static bool same_transfer(const remat_transfer *a, const remat_transfer *b)
@@ -105,7 +123,7 @@ static bool same_transfer(const remat_transfer *a, const remat_transfer *b)
 }
 
 /* Which of the transfers is the first that they do not have in common; a->count: none. */
-static uint32_t first_difference(const struct local_rank *a, const struct local_rank *b)
+static uint32_t first_difference(const struct local_lane *a, const struct local_lane *b)
 {
     uint32_t k = 0;
     if (a->begun != b->begun || a->exchanges != b->exchanges || member(a, 0) != member(b, 0) ||
@@ -116,31 +134,38 @@ static uint32_t first_difference(const struct local_rank *a, const struct local_
     return k;
 }
 
-static bool same_transfers(const struct local_rank *a, const struct local_rank *b)
+static bool same_transfers(const struct local_lane *a, const struct local_lane *b)
 {
     return a->count == b->count && first_difference(a, b) == a->count;
 }
 
-static void append(char *message, const struct local_rank *rank, uint32_t k, const char *before)
+static void append(char *message, const struct local_lane *lane, uint32_t k, const char *before)
 {
-    const remat_transfer *t = k == 0 ? &rank->transfer : &rank->transfers[k];
+    const remat_transfer *t = k == 0 ? &lane->transfer : &lane->transfers[k];
     size_t length = strlen(message), rest = REMAT_ENGINE_MESSAGE_BYTES - length;
-    if (k == rank->count)
+    if (k == lane->count)
         snprintf(message + length, rest, "%sno more than %" PRIu32 " at once on rank %" PRIu32,
-                 before, rank->count, rank->rank);
+                 before, lane->count, lane->rank->rank);
     else
         snprintf(message + length, rest,
                  "%s%s %" PRIu64 " \"%.80s\" of %" PRIu64 " bytes %s %.16s on rank %" PRIu32,
-                 before, rank->exchanges ? "exchange" : "gather", t->sequence, t->name,
+                 before, lane->exchanges ? "exchange" : "gather", t->sequence, t->name,
                  t->whole_bytes, t->axis ? "along" : "among", t->axis ? t->axis : "all",
-                 rank->rank);
+                 lane->rank->rank);
 }
 
 /* Every rank compares all of its group, so that none reads what is not there. */
-static bool compare_all(const struct local_rank *mine)
+static void fail_different(const struct local_lane *a, const struct local_lane *b, uint32_t k)
 {
     char message[REMAT_ENGINE_MESSAGE_BYTES] = "ranks differ: ";
-    const struct local_rank *first = member(mine, 0), *other = mine;
+    append(message, a, k, "");
+    append(message, b, k, ", ");
+    fail_all(a->rank->all, REMAT_ERROR_OTHER, message);
+}
+
+static bool compare_all(const struct local_lane *mine)
+{
+    const struct local_lane *first = member(mine, 0), *other = mine;
     uint32_t q = 0;
     while (q < mine->transfer.size && same_transfers(mine, member(mine, q)))
         q++;
@@ -148,11 +173,23 @@ static bool compare_all(const struct local_rank *mine)
         return true;
     if (same_transfers(mine, first))
         other = member(mine, q);
-    uint32_t k = first_difference(first, other);
-    append(message, first, k, "");
-    append(message, other, k, ", ");
-    fail_all(mine->all, REMAT_ERROR_OTHER, message);
+    fail_different(first, other, first_difference(first, other));
     return false;
+}
+
+/* One of its group that is in another lane with the same transfer, or NULL. */
+static const struct local_lane *find_elsewhere(const struct local_lane *mine)
+{
+    const struct local_lane *found = NULL;
+    for (uint32_t q = 0; q < mine->transfer.size && mine->transfer.axis; q++) {
+        const struct local_lane *lanes = member(mine, q)->rank->lanes;
+        for (uint32_t l = 1; l < LANES; l++)
+            if (&lanes[l] != member(mine, q) && lanes[l].transfers &&
+                lanes[l].transfer.sequence < mine->transfer.sequence + mine->count &&
+                mine->transfer.sequence < lanes[l].transfer.sequence + lanes[l].count)
+                found = &lanes[l];
+    }
+    return found;
 }
 
 /* --- meeting --- */
@@ -173,7 +210,7 @@ static void wait_for_change(remat_local_ranks *all, uint64_t *left_ns)
     *left_ns -= waited_ns < slice_ns ? waited_ns : slice_ns;
 }
 
-static bool all_have_come(const struct local_rank *mine)
+static bool all_have_come(const struct local_lane *mine)
 {
     bool all = true;
     for (uint32_t q = 0; q < mine->transfer.size; q++)
@@ -181,7 +218,7 @@ static bool all_have_come(const struct local_rank *mine)
     return all;
 }
 
-static bool all_have_read(const struct local_rank *mine)
+static bool all_have_read(const struct local_lane *mine)
 {
     bool all = true;
     for (uint32_t q = 0; q < mine->transfer.size; q++)
@@ -190,7 +227,7 @@ static bool all_have_read(const struct local_rank *mine)
 }
 
 /* What messages say of a rank, also when it has left. */
-static void keep_first(struct local_rank *mine, const remat_transfer *first)
+static void keep_first(struct local_lane *mine, const remat_transfer *first)
 {
     mine->transfer = *first;
     mine->transfer.name = mine->name;
@@ -201,10 +238,10 @@ static void keep_first(struct local_rank *mine, const remat_transfer *first)
 
 /* Before anything is read. False: there is nothing to read, as a rank has failed, is late or has
  * come with another transfer. */
-static bool wait_for_all(struct local_rank *mine, const remat_transfer *transfers, uint32_t count,
+static bool wait_for_all(struct local_lane *mine, const remat_transfer *transfers, uint32_t count,
                          bool exchanges)
 {
-    remat_local_ranks *all = mine->all;
+    remat_local_ranks *all = mine->rank->all;
     uint64_t left_ns = transfers->timeout_ns;
     pthread_mutex_lock(&all->mutex);
     bool comes = !all->failed, held = false;
@@ -216,6 +253,9 @@ static bool wait_for_all(struct local_rank *mine, const remat_transfer *transfer
         mine->begun++;
         pthread_cond_broadcast(&all->changed);
     }
+    const struct local_lane *other = comes ? find_elsewhere(mine) : NULL;
+    if (other)
+        fail_different(mine, other, 0);
     while (comes && !(held = all_have_come(mine)) && !all->failed && left_ns > 0)
         wait_for_change(all, &left_ns);
     if (comes && !held && !all->failed)
@@ -228,9 +268,9 @@ static bool wait_for_all(struct local_rank *mine, const remat_transfer *transfer
 }
 
 /* After everything is read: all come, and soon. False: some rank has failed. */
-static bool wait_for_readers(struct local_rank *mine)
+static bool wait_for_readers(struct local_lane *mine)
 {
-    remat_local_ranks *all = mine->all;
+    remat_local_ranks *all = mine->rank->all;
     pthread_mutex_lock(&all->mutex);
     mine->read = mine->begun;
     pthread_cond_broadcast(&all->changed);
@@ -242,18 +282,18 @@ static bool wait_for_readers(struct local_rank *mine)
     return good;
 }
 
-static remat_status refuse(struct local_rank *mine, char *message)
+static remat_status refuse(struct local_lane *mine, char *message)
 {
-    pthread_mutex_lock(&mine->all->mutex);
-    snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "%s", mine->all->message);
-    remat_status st = mine->all->failed;
-    pthread_mutex_unlock(&mine->all->mutex);
+    pthread_mutex_lock(&mine->rank->all->mutex);
+    snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "%s", mine->rank->all->message);
+    remat_status st = mine->rank->all->failed;
+    pthread_mutex_unlock(&mine->rank->all->mutex);
     return st;
 }
 
 /* --- transfers --- */
 
-static void copy_parts(const struct local_rank *mine, uint32_t k)
+static void copy_parts(const struct local_lane *mine, uint32_t k)
 {
     const remat_transfer *t = &mine->transfers[k];
     for (uint32_t q = 0; q < t->size; q++) {
@@ -268,9 +308,10 @@ static void copy_parts(const struct local_rank *mine, uint32_t k)
     }
 }
 
-static remat_status transfer_all(struct local_rank *mine, const remat_transfer *transfers,
+static remat_status transfer_all(struct local_rank *rank, const remat_transfer *transfers,
                                  uint32_t count, bool exchanges, char *message)
 {
+    struct local_lane *mine = lane_of(rank, transfers);
     if (!wait_for_all(mine, transfers, count, exchanges))
         return refuse(mine, message);
     for (uint32_t k = 0; k < count; k++)
@@ -296,7 +337,7 @@ static remat_status check(void *user, char message[REMAT_ENGINE_MESSAGE_BYTES])
     pthread_mutex_lock(&mine->all->mutex);
     bool failed = mine->all->failed;
     pthread_mutex_unlock(&mine->all->mutex);
-    return failed ? refuse(mine, message) : REMAT_OK;
+    return failed ? refuse(&mine->lanes[0], message) : REMAT_OK;
 }
 
 static void fail(void *user, remat_status status, const char *why)
@@ -334,8 +375,11 @@ remat_status remat_local_create(remat_context *ctx, uint32_t ranks, remat_local_
     memset(all, 0, bytes);
     all->ctx = ctx;
     all->count = ranks;
-    for (uint32_t r = 0; r < ranks; r++)
+    for (uint32_t r = 0; r < ranks; r++) {
         all->ranks[r] = (struct local_rank){.all = all, .rank = r};
+        for (uint32_t l = 0; l < LANES; l++)
+            all->ranks[r].lanes[l].rank = &all->ranks[r];
+    }
     if (!make_condition(&all->changed)) {
         remat_reallocate(ctx, all, 0);
         return remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
@@ -369,6 +413,7 @@ void remat_local_engine(remat_local_ranks *local, uint32_t rank, remat_engine *o
         .gather = gather,
         .fail = fail,
         .check = check,
+        .concurrent = 1,
     };
 }
 

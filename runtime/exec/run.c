@@ -249,9 +249,12 @@ static remat_status complete(struct entry_run *run, uint32_t command)
 {
     remat_status st = REMAT_OK;
     uint32_t first, count;
-    REMAT_TRY(remat_flights_complete(run->session, command, &first, &count));
-    for (uint32_t f = first; f < first + count && run->traced && !run->at_end; f++)
-        REMAT_TRY(trace_flight(run->session, &run->session->flights[f]));
+    for (uint32_t l = 0; l < run->session->link_count; l++) {
+        struct remat_link *link = &run->session->links[l];
+        REMAT_TRY(remat_flights_complete(link, command, &first, &count));
+        for (uint32_t f = first; f < first + count && run->traced && !run->at_end; f++)
+            REMAT_TRY(trace_flight(run->session, &link->flights[f]));
+    }
 fail:
     return st;
 }
@@ -263,7 +266,7 @@ static remat_status start_transfer(struct entry_run *run, uint32_t command, bool
     if (run->at_end)
         take_slots(run, command, &slot, &end);
     else if (run->traced && !session->device->memory)
-        slot = REMAT_DEVICE_MARKS + 2 * session->flight_end;
+        slot = REMAT_DEVICE_MARKS + 2 * session->links[0].end;
     return remat_flight_start(session, command, slot, started);
 }
 

@@ -24,10 +24,23 @@ struct remat_session_checks {
 
 struct remat_flight { /* of a transfer; all but `command` are its group's */
     uint32_t command;
-    uint32_t first, count;     /* flights of the group; count 0 but in the first one */
-    uint64_t begin_ns, end_ns; /* on the host's clock, where the device's memory is the host's */
-    uint32_t slot;             /* else of its marks, 0: none */
-    uint64_t number;           /* of a GPU's: device.h */
+    uint32_t first, count;      /* flights of the group; count 0 but in the first one */
+    uint64_t begin_ns, end_ns;  /* on the host's clock, where the device's memory is the host's */
+    uint32_t slot;              /* else of its marks, 0: none */
+    uint64_t number;            /* of a GPU's: device.h */
+    struct remat_stream *after; /* of another link: has `tasks` done before; NULL: nothing to wait
+                                   for */
+    uint64_t tasks;
+};
+
+/* Transfers that are made one group after the other: along one axis, or all if the engine takes one
+ * call at a time. */
+struct remat_link {
+    struct remat_session *session;
+    struct remat_flight *flights; /* room for all of a segment */
+    remat_transfer *transfers;    /* by flight */
+    uint32_t begin, end;          /* flights that go on */
+    struct remat_stream *stream;  /* of the host, where they go on beside commands; else NULL */
 };
 
 #define SETTLED_RUNS 2 /* after which nothing more is loaded: the second one makes a graph */
@@ -57,13 +70,12 @@ struct remat_session {
     uint64_t run_begun;                  /* and before the entry point */
     remat_transfer last;                 /* the first one of the last group, */
     uint32_t last_count;                 /* of so many */
-    struct remat_flight *flights;        /* room for all of a segment */
-    remat_transfer *transfers;           /* by flight */
-    uint32_t flight_begin, flight_end;   /* those that go on */
-    struct remat_stream *stream; /* of the host, where transfers go on beside commands; else NULL */
-    bool *waits;                 /* [command + 1]: a transfer is complete just before it */
-    uint64_t begin_ns;           /* on the host's clock: of the entry point that is traced */
-    char *staging; /* of a GPU's group: what each takes, then what it gives; NULL: not needed */
+    struct remat_link links[REMAT_MESH_AXES_MAX];
+    uint32_t link_count; /* of these */
+    uint64_t *tasks; /* [command]: of its link's thread, up to the transfer; NULL: there is none */
+    bool *waits;     /* [command + 1]: a transfer is complete just before it */
+    uint64_t begin_ns; /* on the host's clock: of the entry point that is traced */
+    char *staging;     /* of a GPU's group: what each takes, then what it gives; NULL: not needed */
     struct remat_session_checks checks;
 };
 

@@ -38,7 +38,7 @@ static void run_next(struct remat_stream *stream)
         snprintf(stream->message, sizeof stream->message, "%s", message);
     }
     stream->end_count++;
-    pthread_cond_signal(&stream->ended);
+    pthread_cond_broadcast(&stream->ended);
 }
 
 static void *work(void *user)
@@ -111,12 +111,14 @@ void remat_stream_destroy(struct remat_stream **out)
     remat_reallocate(stream->ctx, stream, 0);
 }
 
-void remat_stream_start(struct remat_stream *stream, uint32_t task)
+uint64_t remat_stream_start(struct remat_stream *stream, uint32_t task)
 {
     pthread_mutex_lock(&stream->mutex);
     stream->tasks[stream->start_count++ % stream->capacity] = task;
+    uint64_t count = stream->start_count;
     pthread_cond_signal(&stream->started);
     pthread_mutex_unlock(&stream->mutex);
+    return count;
 }
 
 remat_status remat_stream_wait(struct remat_stream *stream, uint32_t count,
@@ -133,10 +135,28 @@ remat_status remat_stream_wait(struct remat_stream *stream, uint32_t count,
     return failed;
 }
 
-void remat_stream_clear(struct remat_stream *stream)
+void remat_stream_drop(struct remat_stream *stream)
 {
     pthread_mutex_lock(&stream->mutex);
     stream->start_count = stream->end_count + stream->running;
+    pthread_cond_broadcast(&stream->ended);
+    pthread_mutex_unlock(&stream->mutex);
+}
+
+bool remat_stream_reach(struct remat_stream *stream, uint64_t count)
+{
+    pthread_mutex_lock(&stream->mutex);
+    while (stream->end_count < count && count <= stream->start_count && !stream->failed)
+        pthread_cond_wait(&stream->ended, &stream->mutex);
+    bool reached = stream->end_count >= count && !stream->failed;
+    pthread_mutex_unlock(&stream->mutex);
+    return reached;
+}
+
+void remat_stream_clear(struct remat_stream *stream)
+{
+    remat_stream_drop(stream);
+    pthread_mutex_lock(&stream->mutex);
     while (stream->running)
         pthread_cond_wait(&stream->ended, &stream->mutex);
     stream->waited_count = stream->end_count;

@@ -166,25 +166,25 @@ remat_status remat_session_join_engine(remat_session *session)
 
 /* --- a group of transfers, from flight `first` on --- */
 
-static struct remat_transfer_shape shape_of(const remat_session *session, uint32_t flight)
+static struct remat_transfer_shape shape_of(const struct remat_link *link, uint32_t flight)
 {
     struct remat_transfer_shape shape;
-    remat_command_transfer(session->program, session->flights[flight].command, &shape);
+    remat_command_transfer(link->session->program, link->flights[flight].command, &shape);
     return shape;
 }
 
-static uint32_t end_of(const remat_session *session, uint32_t first)
+static uint32_t end_of(const struct remat_link *link, uint32_t first)
 {
-    return first + session->flights[first].count;
+    return first + link->flights[first].count;
 }
 
 /* The engine's part. */
-static remat_status move(const remat_session *session, uint32_t first, char *message)
+static remat_status move(const struct remat_link *link, uint32_t first, char *message)
 {
-    const remat_engine *engine = &session->engine;
-    bool exchange = shape_of(session, first).kind == REMAT_KERNEL_exchange;
+    const remat_engine *engine = &link->session->engine;
+    bool exchange = shape_of(link, first).kind == REMAT_KERNEL_exchange;
     remat_status st = (exchange ? engine->exchange : engine->gather)(
-        engine->user, &session->transfers[first], session->flights[first].count, message);
+        engine->user, &link->transfers[first], link->flights[first].count, message);
     if (st && !*message)
         snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "a transfer failed");
     return st;
@@ -198,29 +198,30 @@ static void clear_rests(const struct remat_transfer_shape *shape, uint32_t posit
         memset(rows + q * shape->part_bytes + part, 0, shape->part_bytes - part);
 }
 
-static void note_times(remat_session *session, uint32_t first, uint64_t begin_ns)
+static void note_times(const struct remat_link *link, uint32_t first, uint64_t begin_ns)
 {
     uint64_t end_ns = remat_now_ns();
-    for (uint32_t f = first; f < end_of(session, first); f++) {
-        session->flights[f].begin_ns = begin_ns;
-        session->flights[f].end_ns = end_ns;
+    for (uint32_t f = first; f < end_of(link, first); f++) {
+        link->flights[f].begin_ns = begin_ns;
+        link->flights[f].end_ns = end_ns;
     }
 }
 
-static remat_status move_on_host(remat_session *session, uint32_t first, char *message)
+static remat_status move_on_host(const struct remat_link *link, uint32_t first, char *message)
 {
+    remat_session *session = link->session;
     uint64_t begin_ns = remat_now_ns();
-    for (uint32_t f = first; f < end_of(session, first); f++) {
-        struct remat_transfer_shape shape = shape_of(session, f);
-        session->transfers[f].from = session->device->memory + offset_of(session, shape.from);
-        session->transfers[f].to = session->device->memory + offset_of(session, shape.to);
+    for (uint32_t f = first; f < end_of(link, first); f++) {
+        struct remat_transfer_shape shape = shape_of(link, f);
+        link->transfers[f].from = session->device->memory + offset_of(session, shape.from);
+        link->transfers[f].to = session->device->memory + offset_of(session, shape.to);
     }
-    remat_status st = move(session, first, message);
-    for (uint32_t f = first; f < end_of(session, first) && !st; f++) {
-        struct remat_transfer_shape shape = shape_of(session, f);
-        clear_rests(&shape, session->transfers[f].position, session->transfers[f].to);
+    remat_status st = move(link, first, message);
+    for (uint32_t f = first; f < end_of(link, first) && !st; f++) {
+        struct remat_transfer_shape shape = shape_of(link, f);
+        clear_rests(&shape, link->transfers[f].position, link->transfers[f].to);
     }
-    note_times(session, first, begin_ns);
+    note_times(link, first, begin_ns);
     return st;
 }
 
@@ -241,27 +242,28 @@ fail:
 }
 
 /* From a GPU through the host's memory. */
-static remat_status move_copies(remat_session *session, uint32_t first, char *message)
+static remat_status move_copies(const struct remat_link *link, uint32_t first, char *message)
 {
+    remat_session *session = link->session;
     remat_status st = REMAT_OK;
     struct remat_device *device = session->device;
-    uint32_t slot = session->flights[first].slot;
+    uint32_t slot = link->flights[first].slot;
     char *at = session->staging;
     if (slot)
         REMAT_TRY(device->vtable->mark(device, slot));
-    for (uint32_t f = first; f < end_of(session, first); f++) {
-        struct remat_transfer_shape shape = shape_of(session, f);
-        session->transfers[f].from = at;
-        session->transfers[f].stride_bytes = 0;
-        session->transfers[f].to = at + bytes_taken(&shape);
+    for (uint32_t f = first; f < end_of(link, first); f++) {
+        struct remat_transfer_shape shape = shape_of(link, f);
+        link->transfers[f].from = at;
+        link->transfers[f].stride_bytes = 0;
+        link->transfers[f].to = at + bytes_taken(&shape);
         REMAT_TRY(read_parts(session, &shape, at));
         at += bytes_taken(&shape) + bytes_given(&shape);
     }
-    REMAT_TRY(move(session, first, message));
-    for (uint32_t f = first; f < end_of(session, first); f++) {
-        struct remat_transfer_shape shape = shape_of(session, f);
-        char *to = session->transfers[f].to;
-        clear_rests(&shape, session->transfers[f].position, to);
+    REMAT_TRY(move(link, first, message));
+    for (uint32_t f = first; f < end_of(link, first); f++) {
+        struct remat_transfer_shape shape = shape_of(link, f);
+        char *to = link->transfers[f].to;
+        clear_rests(&shape, link->transfers[f].position, to);
         REMAT_TRY(
             device->vtable->write(device, offset_of(session, shape.to), to, bytes_given(&shape)));
     }
@@ -271,50 +273,51 @@ fail:
     return st;
 }
 
-static remat_status clear_rests_on_device(remat_session *session, uint32_t flight)
+static remat_status clear_rests_on_device(const struct remat_link *link, uint32_t flight)
 {
     remat_status st = REMAT_OK;
-    struct remat_device *device = session->device;
-    struct remat_transfer_shape shape = shape_of(session, flight);
-    uint64_t part = remat_transfer_part(&shape, session->transfers[flight].position);
-    uint64_t rest = shape.part_bytes - part, to = offset_of(session, shape.to);
+    struct remat_device *device = link->session->device;
+    struct remat_transfer_shape shape = shape_of(link, flight);
+    uint64_t part = remat_transfer_part(&shape, link->transfers[flight].position);
+    uint64_t rest = shape.part_bytes - part, to = offset_of(link->session, shape.to);
     for (uint32_t q = 0; q < shape.ranks && shape.kind == REMAT_KERNEL_exchange && rest; q++)
         REMAT_TRY(device->vtable->clear(device, to + q * shape.part_bytes + part, rest));
 fail:
     return st;
 }
 
-static remat_status move_on_device(remat_session *session, uint32_t first, char *message)
+static remat_status move_on_device(const struct remat_link *link, uint32_t first, char *message)
 {
+    remat_session *session = link->session;
     remat_status st = REMAT_OK;
     struct remat_device *device = session->device;
-    uint32_t slot = session->flights[first].slot;
+    uint32_t slot = link->flights[first].slot;
     uint64_t number;
     char *arena;
     void *stream;
     REMAT_TRY(device->vtable->lend(device, slot, &arena, &stream));
-    for (uint32_t f = first; f < end_of(session, first); f++) {
-        struct remat_transfer_shape shape = shape_of(session, f);
-        session->transfers[f].on_device = 1;
-        session->transfers[f].stream = stream;
-        session->transfers[f].from = arena + offset_of(session, shape.from);
-        session->transfers[f].to = arena + offset_of(session, shape.to);
+    for (uint32_t f = first; f < end_of(link, first); f++) {
+        struct remat_transfer_shape shape = shape_of(link, f);
+        link->transfers[f].on_device = 1;
+        link->transfers[f].stream = stream;
+        link->transfers[f].from = arena + offset_of(session, shape.from);
+        link->transfers[f].to = arena + offset_of(session, shape.to);
     }
-    REMAT_TRY(move(session, first, message));
-    for (uint32_t f = first; f < end_of(session, first); f++)
-        REMAT_TRY(clear_rests_on_device(session, f));
+    REMAT_TRY(move(link, first, message));
+    for (uint32_t f = first; f < end_of(link, first); f++)
+        REMAT_TRY(clear_rests_on_device(link, f));
     REMAT_TRY(device->vtable->take_back(device, slot ? slot + 1 : 0, &number));
-    for (uint32_t f = first; f < end_of(session, first); f++)
-        session->flights[f].number = number;
+    for (uint32_t f = first; f < end_of(link, first); f++)
+        link->flights[f].number = number;
 fail:
     return st;
 }
 
-remat_status remat_session_move(remat_session *session, uint32_t first, char *message)
+remat_status remat_session_move(const struct remat_link *link, uint32_t first, char *message)
 {
-    return (session->engine.on_device ? move_on_device
-            : session->staging        ? move_copies
-                                      : move_on_host)(session, first, message);
+    return (link->session->engine.on_device ? move_on_device
+            : link->session->staging        ? move_copies
+                                            : move_on_host)(link, first, message);
 }
 
 void remat_session_describe(remat_session *session, uint32_t command, remat_transfer *out)

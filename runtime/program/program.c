@@ -200,6 +200,12 @@ bool remat_command_transfer(const struct remat_program *program, uint32_t index,
     return true;
 }
 
+uint32_t remat_command_link(const struct remat_program *program, uint32_t command)
+{
+    assert(program->commands[command].complete_before);
+    return (uint32_t)program->parameters[program->commands[command].parameter_begin];
+}
+
 uint32_t remat_group_begin(const struct remat_program *program, uint32_t command)
 {
     assert(command < program->command_count);

@@ -135,6 +135,10 @@ struct remat_command {
     bool continues_group;
     uint32_t slowdown_permille; /* by which computation takes longer while this transfer goes on, up
                                    to REMAT_SLOWDOWN_MAX */
+    /* One more than the transfer along another axis, earlier in the segment, that this one, the
+     * first of its group, waits for; 0: none. Each axis has a link, whose transfers run one group
+     * after the other. A group starts after all computation before it. */
+    uint32_t waits_for;
 };
 #define REMAT_SLOWDOWN_MAX 9000
 
@@ -285,6 +289,7 @@ struct remat_program {
                           of a step */
     bool exact_extras; /* recompute_extra_ns are differences of predicted steps; else estimated */
     uint32_t layer_count;
+    uint32_t depth; /* groups of transfers that start ahead of what reads them, at most */
 
     uint32_t buffer_count, value_count, operand_count, kernel_count, command_count, segment_count,
         entry_count, call_count, tensor_count, decision_count, parameter_count, setting_count,
@@ -353,6 +358,8 @@ struct remat_transfer_shape {
 /* False: the command is none. */
 bool remat_command_transfer(const struct remat_program *program, uint32_t command,
                             struct remat_transfer_shape *out);
+/* The link of a transfer: the number of its axis. */
+uint32_t remat_command_link(const struct remat_program *program, uint32_t command);
 /* A transfer's group: its commands are [begin, end). */
 uint32_t remat_group_begin(const struct remat_program *program, uint32_t command);
 uint32_t remat_group_end(const struct remat_program *program, uint32_t command);

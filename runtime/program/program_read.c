@@ -341,7 +341,8 @@ static remat_status read_head(struct remat_reader *reader, const struct remat_fb
                                       .workspace_bytes = root->workspace_bytes,
                                       .exact_extras = root->exact_extras,
                                       .number_tensor = (uint32_t)root->number_tensor,
-                                      .layer_count = root->layer_count};
+                                      .layer_count = root->layer_count,
+                                      .depth = root->depth};
     REMAT_TRY(remat_reader_text(reader, root->producer, "producer", 0, &program->producer));
     REMAT_TRY(remat_reader_text(reader, root->graph_name, "graph_name", 0, &program->graph_name));
     REMAT_TRY(remat_reader_text(reader, root->target, "target", 0, &program->target));

@@ -12,6 +12,10 @@ struct at_command {  /* lists of buffers, one for each command; REMAT_NONE ends 
     uint32_t *next;  /* [buffer] */
 };
 
+struct by_link {
+    uint32_t of[REMAT_MESH_AXES_MAX];
+};
+
 struct place {
     uint64_t offset_bytes;
     uint32_t buffer;
@@ -37,9 +41,13 @@ struct replay {
     uint32_t *chain;  /* [value]: the number of the WRITE that it and all its updates come from */
     uint32_t chains;
     bool *written; /* [value]: by some command */
-    /* [buffer]: the transfer in flight that reads, or writes, it and is complete last; REMAT_NONE
-     * before there was one */
-    uint32_t *sent, *received;
+    /* [buffer]: by link the last transfer that reads, or writes, it; REMAT_NONE: there was none */
+    struct by_link *sent, *received;
+    struct by_link passed;     /* by link: one more than the last transfer that computation has seen
+                                  complete */
+    struct by_link *passed_at; /* [command] of a transfer: the same when it starts */
+    struct by_link latest;     /* by link: the last transfer */
+    struct at_command ended;   /* transfers, by the command that they are complete before */
 };
 
 static uint64_t end_of(const struct remat_buffer *b)
@@ -216,6 +224,9 @@ static remat_status begin_segment(struct replay *r)
     memset(r->chain, 0, p->value_count * sizeof *r->chain);
     memset(r->sent, 0xff, p->buffer_count * sizeof *r->sent);
     memset(r->received, 0xff, p->buffer_count * sizeof *r->received);
+    memset(&r->latest, 0xff, sizeof r->latest);
+    memset(&r->passed, 0, sizeof r->passed);
+    memset(r->ended.first, 0xff, ((size_t)p->command_count + 1) * sizeof *r->ended.first);
     r->chains = 0;
     for (uint32_t c = r->segment->command_begin; c < r->segment->command_end; c++)
         for (uint32_t k = p->commands[c].operand_begin; k < p->commands[c].operand_end; k++)
@@ -300,29 +311,67 @@ static remat_status wrong_read(const struct replay *r, uint32_t command, uint32_
 
 /* --- transfers --- */
 
-static bool goes_on(const struct replay *r, uint32_t transfer, uint32_t command)
+/* Adds that a transfer is complete, and all that was complete when it started. */
+static void pass(const struct replay *r, uint32_t transfer, struct by_link *passed)
 {
-    return transfer != REMAT_NONE && command < r->p->commands[transfer].complete_before;
+    struct by_link other = r->passed_at[transfer];
+    other.of[remat_command_link(r->p, transfer)] = transfer + 1;
+    for (uint32_t link = 0; link < REMAT_MESH_AXES_MAX; link++)
+        if (passed->of[link] < other.of[link])
+            passed->of[link] = other.of[link];
+}
+
+/* A transfer has seen complete what is before its group on its link, too, and what it waits for. */
+static const struct by_link *see(struct replay *r, uint32_t command)
+{
+    const struct remat_command *c = &r->p->commands[command];
+    for (uint32_t t = r->ended.first[command]; t != REMAT_NONE; t = r->ended.next[t])
+        pass(r, t, &r->passed);
+    if (!c->complete_before)
+        return &r->passed;
+    uint32_t link = remat_command_link(r->p, command), before = r->latest.of[link];
+    struct by_link *passed = &r->passed_at[command];
+    *passed = r->passed;
+    if (c->continues_group && before != REMAT_NONE)
+        *passed = r->passed_at[before];
+    else if (before != REMAT_NONE)
+        pass(r, before, passed);
+    if (c->waits_for)
+        pass(r, c->waits_for - 1, passed);
+    return passed;
+}
+
+/* The last transfer of a buffer that has not been seen complete; REMAT_NONE: there is none. */
+static uint32_t goes_on(const struct by_link *transfers, const struct by_link *passed)
+{
+    uint32_t found = REMAT_NONE;
+    for (uint32_t link = 0; link < REMAT_MESH_AXES_MAX; link++)
+        if (transfers->of[link] != REMAT_NONE && transfers->of[link] >= passed->of[link])
+            found = transfers->of[link];
+    return found;
 }
 
 /* What a transfer sends is only read, and what it receives is not used. */
-static remat_status check_transfers(const struct replay *r, uint32_t command)
+static remat_status check_transfers(const struct replay *r, uint32_t command,
+                                    const struct by_link *passed)
 {
     const struct remat_program *p = r->p;
     const struct remat_command *c = &p->commands[command];
     for (uint32_t k = c->operand_begin; k < c->operand_end; k++) {
         const struct remat_operand *o = &p->operands[k];
         uint32_t buffer = p->values[o->value].buffer;
-        bool receives = goes_on(r, r->received[buffer], command);
-        uint32_t transfer = receives ? r->received[buffer] : r->sent[buffer];
-        if (!receives && (o->access == REMAT_ACCESS_READ || !goes_on(r, transfer, command)))
+        uint32_t received = goes_on(&r->received[buffer], passed), transfer = received;
+        if (received == REMAT_NONE && o->access != REMAT_ACCESS_READ)
+            transfer = goes_on(&r->sent[buffer], passed);
+        if (transfer == REMAT_NONE)
             continue;
         return remat_error(r->ctx, REMAT_ERROR_INVALID,
                            "commands[%u] \"%s\": operand %u uses \"%s\" in buffer %u [%llu, %llu), "
                            "which commands[%u] \"%s\" %s until command %u",
                            command, c->name, k - c->operand_begin, p->values[o->value].name, buffer,
                            (ull)p->buffers[buffer].offset_bytes, (ull)end_of(&p->buffers[buffer]),
-                           transfer, p->commands[transfer].name, receives ? "receives" : "sends",
+                           transfer, p->commands[transfer].name,
+                           received == REMAT_NONE ? "sends" : "receives",
                            p->commands[transfer].complete_before);
     }
     return REMAT_OK;
@@ -332,6 +381,7 @@ static remat_status start_transfer(struct replay *r, uint32_t command)
 {
     const struct remat_program *p = r->p;
     const struct remat_command *c = &p->commands[command];
+    uint32_t link = remat_command_link(p, command);
     if (c->continues_group && (command == r->segment->command_begin ||
                                p->commands[command - 1].complete_before != c->complete_before))
         return remat_error(r->ctx, REMAT_ERROR_INVALID,
@@ -340,8 +390,7 @@ static remat_status start_transfer(struct replay *r, uint32_t command)
                            command, c->name, c->complete_before);
     for (uint32_t k = c->operand_begin; k < c->operand_end; k++) {
         uint32_t buffer = p->values[p->operands[k].value].buffer;
-        uint32_t *transfer =
-            p->operands[k].access == REMAT_ACCESS_READ ? &r->sent[buffer] : &r->received[buffer];
+        bool reads = p->operands[k].access == REMAT_ACCESS_READ;
         if (!remat_buffer_is_live(&p->buffers[buffer], c->complete_before - 1))
             return remat_error(
                 r->ctx, REMAT_ERROR_INVALID,
@@ -349,9 +398,10 @@ static remat_status start_transfer(struct replay *r, uint32_t command)
                 "of \"%s\" is freed before command %u",
                 command, c->name, c->complete_before, buffer, p->values[p->operands[k].value].name,
                 p->buffers[buffer].end);
-        if (!goes_on(r, *transfer, c->complete_before - 1))
-            *transfer = command;
+        (reads ? r->sent : r->received)[buffer].of[link] = command;
     }
+    r->latest.of[link] = command;
+    add_to(&r->ended, c->complete_before, command);
     return REMAT_OK;
 }
 
@@ -373,7 +423,7 @@ static remat_status replay_command(struct replay *r, uint32_t command)
             (o->access != REMAT_ACCESS_WRITE && r->held[buffer] != read))
             return wrong_read(r, command, k, o->access == REMAT_ACCESS_WRITE ? o->value : read);
     }
-    REMAT_TRY(check_transfers(r, command));
+    REMAT_TRY(check_transfers(r, command, see(r, command)));
     for (uint32_t k = c->operand_begin; k < c->operand_end; k++) {
         const struct remat_operand *o = &p->operands[k];
         uint32_t buffer = p->values[o->value].buffer;
@@ -418,6 +468,9 @@ remat_status remat_program_simulate(remat_context *ctx, const struct remat_progr
     REMAT_TRY_NEW(&scratch, replay.written, program->value_count);
     REMAT_TRY_NEW(&scratch, replay.sent, program->buffer_count);
     REMAT_TRY_NEW(&scratch, replay.received, program->buffer_count);
+    REMAT_TRY_NEW(&scratch, replay.passed_at, program->command_count);
+    REMAT_TRY_NEW(&scratch, replay.ended.first, (size_t)program->command_count + 1);
+    REMAT_TRY_NEW(&scratch, replay.ended.next, program->command_count);
     REMAT_TRY(list_lifespans(&replay, &scratch));
     REMAT_TRY(make_lives(&replay, &scratch));
     REMAT_TRY(replay_arena(&replay));

@@ -104,6 +104,7 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
         .exact_extras = program->exact_extras,
         .number_tensor = (int32_t)program->number_tensor,
         .layer_count = program->layer_count,
+        .depth = program->depth,
         .parameters = {program->parameters, program->parameter_count},
         .recomputed_layers = {program->recomputed_layers, program->recomputed_layer_count},
     };

@@ -323,6 +323,30 @@ static remat_status verify_group(struct remat_verifier *v, uint32_t index)
     return REMAT_OK;
 }
 
+/* Only the first of a group waits, for a transfer on another link in every segment that has it. */
+static remat_status verify_wait(struct remat_verifier *v, uint32_t index)
+{
+    const struct remat_program *p = v->program;
+    const struct remat_command *c = &p->commands[index];
+    uint32_t begin = 0, waits_for = c->waits_for - 1;
+    if (!c->waits_for)
+        return REMAT_OK;
+    for (uint32_t s = 0; s < p->segment_count; s++)
+        if (p->segments[s].command_begin <= index && index < p->segments[s].command_end &&
+            p->segments[s].command_begin > begin)
+            begin = p->segments[s].command_begin;
+    if (waits_for < begin || waits_for >= index || !p->commands[waits_for].complete_before ||
+        c->continues_group)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "it waits for command %u, which is no transfer of its segment "
+                                  "before its group",
+                                  waits_for);
+    if (remat_command_link(p, waits_for) == remat_command_link(p, index))
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "it waits for command %u, which is on the same link", waits_for);
+    return REMAT_OK;
+}
+
 /* Set for transfers alone, after the transfer, and in every segment that has it. */
 static remat_status verify_completion(struct remat_verifier *v, uint32_t index)
 {
@@ -336,10 +360,10 @@ static remat_status verify_completion(struct remat_verifier *v, uint32_t index)
                                   "slowdown_permille is %u, accepted: 0 to %u",
                                   c->slowdown_permille, slowdown_most);
     if (!transfer)
-        return c->complete_before || c->continues_group
+        return c->complete_before || c->continues_group || c->waits_for
                    ? remat_verify_error(v, "commands", index, c->name,
-                                        "complete before command %u, or in a group, but it is no "
-                                        "transfer",
+                                        "complete before command %u, in a group or waiting for a "
+                                        "transfer, but it is none",
                                         c->complete_before)
                    : REMAT_OK;
     for (uint32_t s = 0; s < p->segment_count; s++)
@@ -368,6 +392,7 @@ remat_status remat_verify_command(struct remat_verifier *v, uint32_t index)
     else
         REMAT_TRY(verify_builtin_kernel(v, index));
     REMAT_TRY(verify_group(v, index));
+    REMAT_TRY(verify_wait(v, index));
     REMAT_TRY(remat_verify_alias(v, index));
 fail:
     return st;

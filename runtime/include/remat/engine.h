@@ -71,8 +71,9 @@ static inline const void *remat_transfer_part_for(const remat_transfer *transfer
 REMAT_API void remat_transfer_describe(const remat_transfer *first, uint32_t count, char *out,
                                        size_t bytes);
 
-/* One call at a time. On a CPU a session makes transfers that go on beside computation in a thread
- * of its own, and calls `fail` when none is under way; between runs no function is called.
+/* One call at a time, or if it is `concurrent` one along each axis. On a CPU a session makes
+ * transfers that go on beside computation in a thread of its own, or in one for each axis, and
+ * calls `fail` when none is under way; between runs no function is called.
  *
  * A call is given `count` transfers, at least 1, of one kind among the same ranks, with sequence
  * numbers in a row. An engine starts all of them before it waits for one, so that latency is paid
@@ -100,6 +101,8 @@ typedef struct remat_engine {
     /* Asked while the session waits for its GPU: a failure of this or another rank ends that. NULL:
      * it hears of none. */
     remat_status (*check)(void *user, char message[REMAT_ENGINE_MESSAGE_BYTES]);
+    /* 1: transfers along different axes may be under way at once, each in a thread of its own. */
+    int concurrent;
 } remat_engine;
 
 /* Ranks that are threads of this process. Thread-safe, and outlives their sessions. */

@@ -13,8 +13,6 @@ struct sim {
     int group[KERNELS_MAX]; /* of a transfer that has started */
     uint64_t group_end_ns[KERNELS_MAX];
     int group_count, landed_count, emitted;
-    int at;                           /* the place in that order after the kernel that is tried */
-    int passed, held_at[KERNELS_MAX]; /* blocking transfers tried so far, and when it was held */
     uint64_t now_ns, lane_ns;
 };
 
@@ -81,27 +79,10 @@ static bool joins(const struct sim *s, int k)
            has_room(s->p, members, count, k);
 }
 
-/* Not an eighth of it would be over when the next blocking transfer is needed; one such goes first.
- */
-static bool yields(const struct sim *s, int k)
-{
-    uint64_t needed_ns = s->now_ns, end_ns = s->lane_ns > s->now_ns ? s->lane_ns : s->now_ns;
-    int at = s->at;
-    for (; at < s->p->count; at++) {
-        const struct naive_kernel *kernel = &s->p->kernels[at];
-        if (kernel->transfers && !kernel->beside)
-            break;
-        needed_ns += kernel->transfers ? 0 : kernel->ns;
-    }
-    bool let_pass = s->state[k] == HELD && s->held_at[k] < s->passed;
-    return at < s->p->count && end_ns + s->p->kernels[k].ns / 8 > needed_ns && !let_pass;
-}
-
 static bool is_ready(const struct sim *s, int k)
 {
     bool beside = s->p->kernels[k].beside;
-    return operands_ready(s, k) && !(beside && yields(s, k)) &&
-           (!beside || s->group_count - s->landed_count < 2 || joins(s, k));
+    return operands_ready(s, k) && (!beside || s->group_count - s->landed_count < 2 || joins(s, k));
 }
 
 /* --- running --- */
@@ -114,15 +95,11 @@ static void emit_one(struct sim *s, int k)
     s->out->order[s->emitted] = k;
     s->out->continues[s->emitted++] = continues;
     s->state[k] = DONE;
-    if (!kernel->transfers) {
+    if (!kernel->beside) { /* blocking transfers have a lane of their own */
         s->now_ns += ns;
         return;
     }
     s->lane_ns = (s->lane_ns > s->now_ns ? s->lane_ns : s->now_ns) + ns;
-    if (!kernel->beside) {
-        s->now_ns = s->lane_ns;
-        return;
-    }
     s->state[k] = UNDER_WAY;
     s->group_count += !continues;
     s->group[k] = s->group_count - 1;
@@ -217,17 +194,11 @@ void naive_beside(const struct naive_problem *p, struct naive_run *out)
     for (int k = 0; k < p->count; k++) {
         if (p->kernels[k].slice)
             continue;
-        s.at = k + 1;
         if (is_ready(&s, k)) {
             emit(&s, k);
             land(&s, false);
         } else {
             s.state[k] = HELD;
-            s.held_at[k] = s.passed;
-        }
-        if (p->kernels[k].transfers && !p->kernels[k].beside) {
-            s.passed++;
-            release(&s);
         }
     }
     land(&s, true);
@@ -288,12 +259,13 @@ static bool ends_group(const struct naive_problem *p, const struct naive_run *ru
     return group_end(run, p->count, at) == at + 1;
 }
 
-/* Two clocks. `third_waits`: a group starts when at most one is under way, and computation waits.
+/* A clock of computation and one of each axis. `third_waits`: a group starts when at most one is
+ * under way, and computation waits.
  */
 static uint64_t clock_ns(const struct naive_problem *p, const struct naive_run *run,
                          bool third_waits)
 {
-    uint64_t now_ns = 0, lane_ns = 0, end_ns[KERNELS_MAX];
+    uint64_t now_ns = 0, lanes_ns[2] = {0}, end_ns[KERNELS_MAX];
     int transfers = 0, at_transfer[KERNELS_MAX];
     for (int at = 0; at < p->count; at++) {
         const struct naive_kernel *kernel = &p->kernels[run->order[at]];
@@ -310,11 +282,14 @@ static uint64_t clock_ns(const struct naive_problem *p, const struct naive_run *
             now_ns += ns;
             continue;
         }
-        lane_ns = (lane_ns > now_ns ? lane_ns : now_ns) + ns;
+        uint64_t *lane_ns = &lanes_ns[kernel->axis];
+        *lane_ns = (*lane_ns > now_ns ? *lane_ns : now_ns) + ns;
         at_transfer[transfers] = at;
-        end_ns[transfers++] = lane_ns;
+        end_ns[transfers++] = *lane_ns;
     }
-    return now_ns > lane_ns ? now_ns : lane_ns;
+    for (int axis = 0; axis < 2; axis++)
+        now_ns = lanes_ns[axis] > now_ns ? lanes_ns[axis] : now_ns;
+    return now_ns;
 }
 
 /* Early groups start in the order in which they are needed, each at most `depth` of them before the

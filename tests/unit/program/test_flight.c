@@ -313,7 +313,9 @@ static void test_groups(void)
     GROUP_CASE(f->commands[3].continues_group = false;
                f->commands[2].complete_before = 3, NULL, NULL)
     GROUP_CASE(f->commands[4].continues_group = true,
-               "commands[4] \"c\": complete before command 0, or in a group, but it is no transfer",
+               "commands[4] \"c\": complete before command 0, in a group or waiting for a "
+               "transfer, but it is "
+               "none",
                NULL)
     GROUP_CASE(f->commands[2].continues_group = true,
                "commands[2] \"x\": it continues a group, but no transfer is before it",
