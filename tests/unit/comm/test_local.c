@@ -395,29 +395,6 @@ static void *exchange_own(void *user)
     return NULL;
 }
 
-/* Ranks 0 and 1 of 2 x 2 are done. Rank 2 comes for another group of rank 0. */
-static void test_plan_of_one_done(void)
-{
-    remat_local_ranks *local;
-    struct rank ranks[RANKS];
-    open_ranks(4, 2, UINT64_C(60000000000), &local, ranks);
-    for (uint32_t r = 0; r < 2; r++) {
-        ranks[r].axis = 1;
-        start(&ranks[r], exchange_own);
-    }
-    for (uint32_t r = 0; r < 2; r++) {
-        pthread_join(ranks[r].thread, NULL);
-        CHECK(ranks[r].status == REMAT_OK, "rank %u: %s", r, ranks[r].message);
-    }
-    exchange_with_plan(&ranks[2], "wpe");
-    CHECK(ranks[2].status == REMAT_ERROR_OTHER &&
-              strcmp(ranks[2].message,
-                     "ranks differ: exchange 0 \"wte\" of 8 bytes along tp on rank 0, "
-                     "exchange 0 \"wpe\" of 8 bytes along dp on rank 2") == 0,
-          "rank 2: %d %s", (int)ranks[2].status, ranks[2].message);
-    remat_local_destroy(&local);
-}
-
 /* Rank 2 comes with another name. Who finds it first destroys its plan, and the rest are late. */
 static void test_plans_of_late_ranks(void)
 {
@@ -460,7 +437,6 @@ int main(void)
     expect_failure(fail_early, REMAT_ERROR_IO, "rank 2 failed: no disk");
     expect_failure_in_mesh(NULL, REMAT_ERROR_RANK_LOST, "; missing: rank 3");
     expect_failure_in_mesh(confuse, REMAT_ERROR_OTHER, "ranks differ: exchange ");
-    test_plan_of_one_done();
     test_plans_of_late_ranks();
     CHECK_STATUS(ctx, remat_local_create(ctx, 0, &local), REMAT_ERROR_USAGE, "0 ranks");
     remat_local_destroy(&local);

@@ -271,11 +271,13 @@ static uint64_t clock_ns(const struct naive_problem *p, const struct naive_run *
         const struct naive_kernel *kernel = &p->kernels[run->order[at]];
         uint64_t ns = kernel->ns - (run->continues[at] ? kernel->latency_ns : 0);
         int under_way = 0;
+        for (int t = 0; t < transfers; t++)
+            if (run->complete_before[at_transfer[t]] <= at && end_ns[t] > now_ns)
+                now_ns = end_ns[t];
         for (int t = transfers - 1; t >= 0; t--) {
             bool third = third_waits && kernel->beside && !run->continues[at] && under_way > 0;
-            bool needed = run->complete_before[at_transfer[t]] <= at;
             under_way += end_ns[t] > now_ns && ends_group(p, run, at_transfer[t]);
-            if ((needed || (third && under_way == 2)) && end_ns[t] > now_ns)
+            if (third && under_way == 2 && end_ns[t] > now_ns)
                 now_ns = end_ns[t];
         }
         if (!kernel->transfers) {

@@ -6,7 +6,7 @@
 
 #include <program.h>
 
-enum { RANK, A, B, C, X, Y, VALUES }; /* values, each in its own buffer */
+enum { RANK, A, B, C, X, Y, VALUES, OTHER_RANK = VALUES }; /* values, each in its own buffer */
 enum { TO_X = 1, TO_Y = 3, COMMANDS = 7 };
 
 /* On two ranks, f32:                                    the same with a group:
@@ -20,14 +20,14 @@ enum { TO_X = 1, TO_Y = 3, COMMANDS = 7 };
  *     6 copy      c = first half of y                      copy    c = first half of y */
 struct flying {
     struct remat_program program;
-    struct remat_buffer buffers[VALUES];
-    struct remat_program_value values[VALUES];
+    struct remat_buffer buffers[VALUES + 1];
+    struct remat_program_value values[VALUES + 1];
     struct remat_operand operands[11];
     struct remat_kernel kernels[4];
     struct remat_command commands[COMMANDS];
     struct remat_segment segment;
-    struct remat_tensor tensor;
-    struct remat_mesh_axis mesh;
+    struct remat_tensor tensors[2];
+    struct remat_mesh_axis mesh[2];
     double parameters[5];
 };
 
@@ -139,8 +139,8 @@ static void finish(struct flying *f)
     add_copy(f, X, C);
     add_copy(f, Y, C);
     f->segment = (struct remat_segment){"train", 0, COMMANDS};
-    f->tensor = (struct remat_tensor){.name = "rank", .value = RANK};
-    f->mesh = (struct remat_mesh_axis){"dp", 2, 0};
+    f->tensors[0] = (struct remat_tensor){.name = "rank", .value = RANK};
+    f->mesh[0] = (struct remat_mesh_axis){"dp", 2, 0};
     p->producer = p->graph_name = p->target = p->policy = "";
     p->number_tensor = REMAT_NONE;
     p->arena_bytes = 512 * VALUES;
@@ -154,8 +154,8 @@ static void finish(struct flying *f)
     p->kernels = f->kernels;
     p->commands = f->commands;
     p->segments = &f->segment;
-    p->tensors = &f->tensor;
-    p->mesh = &f->mesh;
+    p->tensors = f->tensors;
+    p->mesh = f->mesh;
     p->parameters = f->parameters;
     claim(f);
 }
@@ -191,6 +191,25 @@ static void make_group(struct flying *f)
     add_transfer(f, B, Y, 5);
     f->commands[3].continues_group = true;
     finish(f);
+}
+
+/* As `make` does on 2 x 2 ranks: y comes along another axis. */
+static void make_links(struct flying *f)
+{
+    make(f);
+    f->values[OTHER_RANK] = f->values[RANK];
+    f->values[OTHER_RANK].name = "other rank";
+    f->values[OTHER_RANK].buffer = OTHER_RANK;
+    f->buffers[OTHER_RANK] = f->buffers[RANK];
+    f->buffers[OTHER_RANK].offset_bytes = 256;
+    for (uint32_t v = A; v < VALUES; v++)
+        f->buffers[v].offset_bytes += 256;
+    f->tensors[1] = (struct remat_tensor){.name = "other rank", .value = OTHER_RANK};
+    f->mesh[1] = (struct remat_mesh_axis){"tp", 2, 1};
+    f->parameters[f->commands[TO_Y].parameter_begin] = 1;
+    f->program.static_bytes = 512;
+    f->program.buffer_count = f->program.value_count = VALUES + 1;
+    f->program.tensor_count = f->program.mesh_count = 2;
 }
 
 static void show(void)
@@ -274,17 +293,14 @@ static void test_uses(void)
          "which commands[1] \"x\" receives until command 5")
     CASE(*value_of(f, 4, 0) = B, "but commands[3] \"y\" reads some of them until command 6",
          "which commands[3] \"y\" sends until command 6")
-    CASE(*value_of(f, TO_Y, 0) = X, "commands[3] \"y\": operand 0 reads bytes [1024, 1040)",
-         "commands[3] \"y\": operand 0 uses \"x\"")
+    CASE(*value_of(f, TO_Y, 0) = X, NULL, NULL) /* one after the other */
     CASE(*value_of(f, TO_Y, 0) = A; f->buffers[A].end = 6, NULL, NULL)
     CASE(*value_of(f, 5, 0) = A; f->buffers[A].end = 6, NULL, NULL)
     CASE(*value_of(f, TO_X, 0) = *value_of(f, TO_Y, 0) = A; *value_of(f, 5, 1) = A;
          f->buffers[A].end = 6, "commands[5] \"c\": operand 1 writes bytes [256, 272)",
          "which commands[3] \"y\" sends until command 6")
     CASE(*value_of(f, TO_X, 0) = *value_of(f, TO_Y, 0) = A; *value_of(f, 4, 0) = A;
-         f->commands[TO_Y].complete_before = 4,
-         "commands[4] \"c\": operand 0 writes bytes [256, 272)",
-         "which commands[1] \"x\" sends until command 5")
+         f->commands[TO_Y].complete_before = 4, NULL, NULL)
 }
 
 /* Of the arena, whatever buffers they lie in. */
@@ -296,8 +312,8 @@ static void test_bytes(void)
          "buffers 1 [256, 272) and 2 [256, 272) live at once and overlap")
     CASE(f->buffers[Y].offset_bytes = 768;
          f->buffers[X].offset_bytes = 768,
-         "commands[3] \"y\": operand 1 writes bytes [768, 800) of the arena, in \"y\", but "
-         "commands[1] \"x\" writes",
+         "commands[4] \"c\": operand 0 writes bytes [768, 784) of the arena, in \"c\", but "
+         "commands[3] \"y\" writes",
          "live at once and overlap")
     CASE(f->buffers[C].offset_bytes = 1024; f->buffers[X].bytes = 272;
          f->buffers[X].offset_bytes = 768,
@@ -352,6 +368,52 @@ static void test_groups(void)
                "the buffer 4 of \"x\" is freed before command 4")
 }
 
+#define LINK_CASE(statement, verifier, simulator)                                                  \
+    CASE_OF(make_links, statement, verifier, simulator)
+
+/* Transfers along two axes know of each other by what waits for them alone. */
+static void test_links(void)
+{
+    LINK_CASE((void)0, NULL, NULL)
+    LINK_CASE(*value_of(f, TO_Y, 0) = X, "commands[3] \"y\": operand 0 reads bytes [1280, 1296)",
+              "commands[3] \"y\": operand 0 uses \"x\"")
+    LINK_CASE(*value_of(f, TO_Y, 0) = X; f->commands[TO_Y].waits_for = TO_X + 1, NULL, NULL)
+    LINK_CASE(f->buffers[Y].offset_bytes = 1024;
+              f->buffers[X].offset_bytes = 1024,
+              "commands[3] \"y\": operand 1 writes bytes [1024, 1056) of the arena, in \"y\", but "
+              "commands[1] \"x\" writes",
+              "live at once and overlap")
+    LINK_CASE(f->commands[TO_Y].complete_before = 5; f->commands[TO_X].complete_before = 7;
+              f->buffers[A].end = f->buffers[X].end = 7,
+              "commands[5] \"c\": operand 0 reads bytes [1280, 1296) of the arena, in \"x\", but "
+              "commands[1] \"x\" writes some of them until command 7",
+              "commands[5] \"c\": operand 0 uses \"x\"")
+    LINK_CASE(f->commands[TO_Y].complete_before = 5; f->commands[TO_X].complete_before = 7;
+              f->commands[TO_Y].waits_for = TO_X + 1;
+              f->buffers[A].end = f->buffers[X].end = 7, NULL, NULL)
+}
+
+static void refuse_wait(uint32_t command, uint32_t waits_for, double axis, const char *message)
+{
+    struct flying f;
+    make_links(&f);
+    f.commands[command].waits_for = waits_for + 1;
+    f.parameters[f.commands[TO_Y].parameter_begin] = axis;
+    claim(&f);
+    CHECK_STATUS(ctx, remat_program_verify(ctx, &f.program), REMAT_ERROR_INVALID, message);
+    show();
+}
+
+static void test_waits(void)
+{
+    static const char *const none = ", which is no transfer of its segment before its group";
+    refuse_wait(TO_Y, TO_Y, 1, none);
+    refuse_wait(TO_Y, 0, 1, none);
+    refuse_wait(TO_X, TO_Y, 1, none);
+    refuse_wait(TO_Y, TO_X, 0, "it waits for command 1, which is on the same link");
+    refuse_wait(4, TO_X, 1, "in a group or waiting for a transfer, but it is none");
+}
+
 /* In a file 0 means blocking. */
 static void test_file(struct remat_arena *arena)
 {
@@ -389,6 +451,8 @@ int main(int argc, char **argv)
     test_uses();
     test_bytes();
     test_groups();
+    test_links();
+    test_waits();
     test_file(&arena);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
