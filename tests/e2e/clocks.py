@@ -11,33 +11,48 @@ def done_ns(ns, slowdown):
 
 def exposed_ns(commands):
     """By index of the transfer: how much of what is left of it computation waits for, or loses to it, to the nanosecond.
-    Until a command may begin, or the segment ends, the stream does one transfer after the other."""
-    queue = []  # [index, nanoseconds left, complete before, slowdown]
+    Until a command may begin, or the segment ends, the link of each axis does one transfer after the other."""
+    queues = {}  # by axis: [index, nanoseconds left, complete before, slowdown]
     exposed = {command["index"]: 0 for command in commands if "transfer" in command}
 
+    def pass_time(ns):
+        for queue in queues.values():
+            left = ns
+            while queue and left:
+                done = min(left, queue[0][1])
+                queue[0][1] -= done
+                left -= done
+                if queue[0][1] == 0:
+                    queue.pop(0)
+
     def compute(work):
-        while queue and work:
-            index, left, _, slowdown = queue[0]
+        while work and any(queues.values()):
+            first = [queue[0] for queue in queues.values() if queue]
+            index, _, _, slowdown = max(first, key=lambda transfer: transfer[3])
+            left = min(transfer[1] for transfer in first)
             done = min(work, done_ns(left, slowdown))
             taken = left if done < work else -(-work * (1000 + slowdown) // 1000)
             exposed[index] += taken - done
             work -= done
-            queue[0][1] -= taken
-            if queue[0][1] == 0:
-                queue.pop(0)
+            pass_time(taken)
 
     def wait_until(index):
-        while any(before <= index for _, _, before, _ in queue):
-            transfer, left, *_ = queue.pop(0)
-            exposed[transfer] += left
+        for queue in queues.values():
+            while any(before <= index for _, _, before, _ in queue):
+                transfer, left, *_ = queue[0]
+                exposed[transfer] += left
+                pass_time(left)
+                if left == 0:
+                    queue.pop(0)
 
     for position, command in enumerate(commands):
         wait_until(command["index"])
         if "transfer" in command:
             transfer = command["transfer"]
             ends = [c["index"] for c in commands[position:] if c.get("transfer", {}).get("group") == transfer["group"]]
-            queue.append([command["index"], command["estimated_ns"], transfer.get("complete_before", ends[-1] + 1),
-                          transfer.get("slowdown_permille", 0)])
+            before = transfer.get("complete_before", ends[-1] + 1)
+            queues.setdefault(transfer["axis"], []).append(
+                [command["index"], command["estimated_ns"], before, transfer.get("slowdown_permille", 0)])
         else:
             compute(command["estimated_ns"])
     wait_until(float("inf"))
@@ -46,7 +61,7 @@ def exposed_ns(commands):
 
 def segment_ns(commands):
     """Commands one after the other; a transfer goes on beside them until the command that it has to be complete before."""
-    computation = lane = 0
+    computation, lanes = 0, {}  # of each axis
     under_way = []  # (complete before, end, slowdown)
     for command in commands:
         index, ns, transfer = command["index"], command["estimated_ns"], command.get("transfer")
@@ -61,12 +76,12 @@ def segment_ns(commands):
                 computation, ns = max(computation, end), ns - done
             computation += ns
             continue
-        lane = max(computation, lane) + ns
+        lane = lanes[transfer["axis"]] = max(computation, lanes.get(transfer["axis"], 0)) + ns
         if "complete_before" in transfer:
             under_way.append((transfer["complete_before"], lane, transfer.get("slowdown_permille", 0)))
         else:
             computation = lane
-    return max(computation, lane)
+    return max([computation, *lanes.values()])
 
 
 def step_ns(schedule, microbatches):

@@ -170,15 +170,17 @@ static void print_parameters(const struct remat_static_parts *parts)
 
 static void print_mesh(const struct remat_program *p)
 {
-    char mesh[REMAT_MESH_TEXT_BYTES];
+    char mesh[REMAT_MESH_TEXT_BYTES], depth[24] = "";
     struct remat_communication all = remat_program_communication(p);
     if (p->mesh_count == 0)
         return;
     remat_program_mesh_print(p, mesh);
+    if (p->depth)
+        snprintf(depth, sizeof depth, ", depth %" PRIu32, p->depth);
     printf("mesh         %s: %" PRIu32
-           " ranks, rank 0 sends %s a step, in %s, of which %s are exposed\n",
+           " ranks, rank 0 sends %s a step, in %s, of which %s are exposed%s\n",
            mesh, remat_program_ranks(p), remat_short_text(all.sent_bytes).text,
-           remat_time_text(all.ns).text, remat_time_text(all.exposed_ns).text);
+           remat_time_text(all.ns).text, remat_time_text(all.exposed_ns).text, depth);
 }
 
 static void write_line(FILE *file, const char *label, const char *text)
@@ -487,6 +489,8 @@ static void print_json_mesh(const struct remat_program *p)
     print_json_number("sent_bytes", all.sent_bytes);
     print_json_number("communication_ns", all.ns);
     print_json_number("exposed_ns", all.exposed_ns);
+    if (p->depth)
+        print_json_number("depth", p->depth);
 }
 
 static void print_json_layers(const char *key, const struct report *report,

@@ -168,16 +168,18 @@ static void print_scripts(const struct remat_program *p, struct remat_text *out)
 
 static void print_mesh(const struct remat_program *p, struct remat_text *out)
 {
-    char mesh[REMAT_MESH_TEXT_BYTES];
+    char mesh[REMAT_MESH_TEXT_BYTES], depth[24] = "";
     struct remat_communication all = remat_program_communication(p);
     if (p->mesh_count == 0)
         return;
     remat_program_mesh_print(p, mesh);
+    if (p->depth)
+        snprintf(depth, sizeof depth, ", depth %" PRIu32, p->depth);
     remat_text_append(out,
                       "mesh        %s: %" PRIu32
-                      " ranks, rank 0 sends %s a step, in %s, of which %s are exposed\n",
+                      " ranks, rank 0 sends %s a step, in %s, of which %s are exposed%s\n",
                       mesh, remat_program_ranks(p), remat_short_text(all.sent_bytes).text,
-                      remat_time_text(all.ns).text, remat_time_text(all.exposed_ns).text);
+                      remat_time_text(all.ns).text, remat_time_text(all.exposed_ns).text, depth);
 }
 
 static void print_record(const struct remat_program *p, struct remat_text *out)
@@ -326,6 +328,8 @@ static void set_mesh(const struct remat_program *p, struct dump_json *out)
     dump_set(out, "sent_bytes", dump_bytes(all.sent_bytes));
     dump_set(out, "communication_ns", dump_bytes(all.ns));
     dump_set(out, "exposed_ns", dump_bytes(all.exposed_ns));
+    if (p->depth)
+        dump_set(out, "depth", dump_bytes(p->depth));
 }
 
 static void set_throughput(const struct remat_program *p, struct dump_json *out)
