@@ -8,9 +8,9 @@
  * the copy that it made of its first transfer.
  *
  * Groups meet by themselves. A rank may be at a meeting along each axis at once, and at one of all
- * ranks: each is a lane. As all ranks make the same transfers, they are at their k-th call of a
- * lane at the same meeting: one that is further, or there with another group, does not make the
- * same. Nor does one that is in another lane with the same transfer. */
+ * ranks: each is a stream. As all ranks make the same transfers, they are at their k-th call of a
+ * stream at the same meeting: one that is further, or there with another group, does not make the
+ * same. Nor does one that is in another stream with the same transfer. */
 #include "comm.h"
 #include "host.h"
 
@@ -21,9 +21,9 @@
 #include <pthread.h>
 #include <time.h>
 
-enum { LANES = 8 }; /* of all ranks, then of each axis */
+enum { STREAMS = 8 }; /* of all ranks, then of each axis */
 
-struct local_lane {
+struct local_stream {
     struct local_rank *rank;
     uint64_t begun, read;    /* meetings: that it came to; at which it has read all */
     bool exchanges;          /* at the last one: exchanges, else gathers */
@@ -37,7 +37,7 @@ struct local_rank {
     remat_local_ranks *all;
     uint32_t rank;
     bool asked, missing; /* when one is late */
-    struct local_lane lanes[LANES];
+    struct local_stream streams[STREAMS];
 };
 
 struct remat_local_ranks {
@@ -62,38 +62,38 @@ static void fail_all(remat_local_ranks *all, remat_status status, const char *me
     pthread_cond_broadcast(&all->changed);
 }
 
-static struct local_lane *lane_of(struct local_rank *rank, const remat_transfer *transfer)
+static struct local_stream *stream_of(struct local_rank *rank, const remat_transfer *transfer)
 {
-    return &rank->lanes[transfer->axis ? 1 + transfer->group % (LANES - 1) : 0];
+    return &rank->streams[transfer->axis ? 1 + transfer->group % (STREAMS - 1) : 0];
 }
 
 /* Of its group. */
-static struct local_lane *member(const struct local_lane *mine, uint32_t position)
+static struct local_stream *member(const struct local_stream *mine, uint32_t position)
 {
     uint32_t rank = remat_transfer_rank(&mine->transfer, mine->rank->rank, position);
-    return &mine->rank->all->ranks[rank].lanes[mine - mine->rank->lanes];
+    return &mine->rank->all->ranks[rank].streams[mine - mine->rank->streams];
 }
 
 /* Marks those of its group that have begun fewer transfers and, of those that themselves wait for
  * others, whom they wait for instead. */
-static void mark_missing(struct local_lane *mine)
+static void mark_missing(struct local_stream *mine)
 {
     for (uint32_t q = 0; q < mine->transfer.size; q++) {
-        struct local_lane *other = member(mine, q);
+        struct local_stream *other = member(mine, q);
         if (other->begun >= mine->begun || other->rank->asked)
             continue;
         other->rank->asked = other->rank->missing = true;
-        for (struct local_lane *lane = other->rank->lanes; lane < other->rank->lanes + LANES;
-             lane++)
-            if (lane->begun != lane->read) {
+        for (struct local_stream *stream = other->rank->streams;
+             stream < other->rank->streams + STREAMS; stream++)
+            if (stream->begun != stream->read) {
                 other->rank->missing = false;
-                mark_missing(lane);
+                mark_missing(stream);
             }
     }
 }
 
 /* "1, 2, 5" */
-static void list_missing(struct local_lane *mine, char *out, size_t bytes)
+static void list_missing(struct local_stream *mine, char *out, size_t bytes)
 {
     size_t length = 0;
     const remat_local_ranks *all = mine->rank->all;
@@ -105,7 +105,7 @@ static void list_missing(struct local_lane *mine, char *out, size_t bytes)
                 (size_t)snprintf(out + length, bytes - length, "%s%" PRIu32, length ? ", " : "", r);
 }
 
-static void fail_late(struct local_lane *mine)
+static void fail_late(struct local_stream *mine)
 {
     char missing[128], where[DESCRIPTION_BYTES], message[REMAT_ENGINE_MESSAGE_BYTES];
     list_missing(mine, missing, sizeof missing);
@@ -123,7 +123,7 @@ static bool same_transfer(const remat_transfer *a, const remat_transfer *b)
 }
 
 /* Which of the transfers is the first that they do not have in common; a->count: none. */
-static uint32_t first_difference(const struct local_lane *a, const struct local_lane *b)
+static uint32_t first_difference(const struct local_stream *a, const struct local_stream *b)
 {
     uint32_t k = 0;
     if (a->begun != b->begun || a->exchanges != b->exchanges || member(a, 0) != member(b, 0) ||
@@ -134,28 +134,28 @@ static uint32_t first_difference(const struct local_lane *a, const struct local_
     return k;
 }
 
-static bool same_transfers(const struct local_lane *a, const struct local_lane *b)
+static bool same_transfers(const struct local_stream *a, const struct local_stream *b)
 {
     return a->count == b->count && first_difference(a, b) == a->count;
 }
 
-static void append(char *message, const struct local_lane *lane, uint32_t k, const char *before)
+static void append(char *message, const struct local_stream *stream, uint32_t k, const char *before)
 {
-    const remat_transfer *t = k == 0 ? &lane->transfer : &lane->transfers[k];
+    const remat_transfer *t = k == 0 ? &stream->transfer : &stream->transfers[k];
     size_t length = strlen(message), rest = REMAT_ENGINE_MESSAGE_BYTES - length;
-    if (k == lane->count)
+    if (k == stream->count)
         snprintf(message + length, rest, "%sno more than %" PRIu32 " at once on rank %" PRIu32,
-                 before, lane->count, lane->rank->rank);
+                 before, stream->count, stream->rank->rank);
     else
         snprintf(message + length, rest,
                  "%s%s %" PRIu64 " \"%.80s\" of %" PRIu64 " bytes %s %.16s on rank %" PRIu32,
-                 before, lane->exchanges ? "exchange" : "gather", t->sequence, t->name,
+                 before, stream->exchanges ? "exchange" : "gather", t->sequence, t->name,
                  t->whole_bytes, t->axis ? "along" : "among", t->axis ? t->axis : "all",
-                 lane->rank->rank);
+                 stream->rank->rank);
 }
 
 /* Every rank compares all of its group, so that none reads what is not there. */
-static void fail_different(const struct local_lane *a, const struct local_lane *b, uint32_t k)
+static void fail_different(const struct local_stream *a, const struct local_stream *b, uint32_t k)
 {
     char message[REMAT_ENGINE_MESSAGE_BYTES] = "ranks differ: ";
     append(message, a, k, "");
@@ -163,9 +163,9 @@ static void fail_different(const struct local_lane *a, const struct local_lane *
     fail_all(a->rank->all, REMAT_ERROR_OTHER, message);
 }
 
-static bool compare_all(const struct local_lane *mine)
+static bool compare_all(const struct local_stream *mine)
 {
-    const struct local_lane *first = member(mine, 0), *other = mine;
+    const struct local_stream *first = member(mine, 0), *other = mine;
     uint32_t q = 0;
     while (q < mine->transfer.size && same_transfers(mine, member(mine, q)))
         q++;
@@ -177,17 +177,17 @@ static bool compare_all(const struct local_lane *mine)
     return false;
 }
 
-/* One of its group that is in another lane with the same transfer, or NULL. */
-static const struct local_lane *find_elsewhere(const struct local_lane *mine)
+/* One of its group that is in another stream with the same transfer, or NULL. */
+static const struct local_stream *find_elsewhere(const struct local_stream *mine)
 {
-    const struct local_lane *found = NULL;
+    const struct local_stream *found = NULL;
     for (uint32_t q = 0; q < mine->transfer.size && mine->transfer.axis; q++) {
-        const struct local_lane *lanes = member(mine, q)->rank->lanes;
-        for (uint32_t l = 1; l < LANES; l++)
-            if (&lanes[l] != member(mine, q) && lanes[l].transfers &&
-                lanes[l].transfer.sequence < mine->transfer.sequence + mine->count &&
-                mine->transfer.sequence < lanes[l].transfer.sequence + lanes[l].count)
-                found = &lanes[l];
+        const struct local_stream *streams = member(mine, q)->rank->streams;
+        for (uint32_t l = 1; l < STREAMS; l++)
+            if (&streams[l] != member(mine, q) && streams[l].transfers &&
+                streams[l].transfer.sequence < mine->transfer.sequence + mine->count &&
+                mine->transfer.sequence < streams[l].transfer.sequence + streams[l].count)
+                found = &streams[l];
     }
     return found;
 }
@@ -210,7 +210,7 @@ static void wait_for_change(remat_local_ranks *all, uint64_t *left_ns)
     *left_ns -= waited_ns < slice_ns ? waited_ns : slice_ns;
 }
 
-static bool all_have_come(const struct local_lane *mine)
+static bool all_have_come(const struct local_stream *mine)
 {
     bool all = true;
     for (uint32_t q = 0; q < mine->transfer.size; q++)
@@ -218,7 +218,7 @@ static bool all_have_come(const struct local_lane *mine)
     return all;
 }
 
-static bool all_have_read(const struct local_lane *mine)
+static bool all_have_read(const struct local_stream *mine)
 {
     bool all = true;
     for (uint32_t q = 0; q < mine->transfer.size; q++)
@@ -227,7 +227,7 @@ static bool all_have_read(const struct local_lane *mine)
 }
 
 /* What messages say of a rank, also when it has left. */
-static void keep_first(struct local_lane *mine, const remat_transfer *first)
+static void keep_first(struct local_stream *mine, const remat_transfer *first)
 {
     mine->transfer = *first;
     mine->transfer.name = mine->name;
@@ -238,7 +238,7 @@ static void keep_first(struct local_lane *mine, const remat_transfer *first)
 
 /* Before anything is read. False: there is nothing to read, as a rank has failed, is late or has
  * come with another transfer. */
-static bool wait_for_all(struct local_lane *mine, const remat_transfer *transfers, uint32_t count,
+static bool wait_for_all(struct local_stream *mine, const remat_transfer *transfers, uint32_t count,
                          bool exchanges)
 {
     remat_local_ranks *all = mine->rank->all;
@@ -253,7 +253,7 @@ static bool wait_for_all(struct local_lane *mine, const remat_transfer *transfer
         mine->begun++;
         pthread_cond_broadcast(&all->changed);
     }
-    const struct local_lane *other = comes ? find_elsewhere(mine) : NULL;
+    const struct local_stream *other = comes ? find_elsewhere(mine) : NULL;
     if (other)
         fail_different(mine, other, 0);
     while (comes && !(held = all_have_come(mine)) && !all->failed && left_ns > 0)
@@ -268,7 +268,7 @@ static bool wait_for_all(struct local_lane *mine, const remat_transfer *transfer
 }
 
 /* After everything is read: all come, and soon. False: some rank has failed. */
-static bool wait_for_readers(struct local_lane *mine)
+static bool wait_for_readers(struct local_stream *mine)
 {
     remat_local_ranks *all = mine->rank->all;
     pthread_mutex_lock(&all->mutex);
@@ -282,7 +282,7 @@ static bool wait_for_readers(struct local_lane *mine)
     return good;
 }
 
-static remat_status refuse(struct local_lane *mine, char *message)
+static remat_status refuse(struct local_stream *mine, char *message)
 {
     pthread_mutex_lock(&mine->rank->all->mutex);
     snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "%s", mine->rank->all->message);
@@ -293,7 +293,7 @@ static remat_status refuse(struct local_lane *mine, char *message)
 
 /* --- transfers --- */
 
-static void copy_parts(const struct local_lane *mine, uint32_t k)
+static void copy_parts(const struct local_stream *mine, uint32_t k)
 {
     const remat_transfer *t = &mine->transfers[k];
     for (uint32_t q = 0; q < t->size; q++) {
@@ -311,7 +311,7 @@ static void copy_parts(const struct local_lane *mine, uint32_t k)
 static remat_status transfer_all(struct local_rank *rank, const remat_transfer *transfers,
                                  uint32_t count, bool exchanges, char *message)
 {
-    struct local_lane *mine = lane_of(rank, transfers);
+    struct local_stream *mine = stream_of(rank, transfers);
     if (!wait_for_all(mine, transfers, count, exchanges))
         return refuse(mine, message);
     for (uint32_t k = 0; k < count; k++)
@@ -337,7 +337,7 @@ static remat_status check(void *user, char message[REMAT_ENGINE_MESSAGE_BYTES])
     pthread_mutex_lock(&mine->all->mutex);
     bool failed = mine->all->failed;
     pthread_mutex_unlock(&mine->all->mutex);
-    return failed ? refuse(&mine->lanes[0], message) : REMAT_OK;
+    return failed ? refuse(&mine->streams[0], message) : REMAT_OK;
 }
 
 static void fail(void *user, remat_status status, const char *why)
@@ -377,8 +377,8 @@ remat_status remat_local_create(remat_context *ctx, uint32_t ranks, remat_local_
     all->count = ranks;
     for (uint32_t r = 0; r < ranks; r++) {
         all->ranks[r] = (struct local_rank){.all = all, .rank = r};
-        for (uint32_t l = 0; l < LANES; l++)
-            all->ranks[r].lanes[l].rank = &all->ranks[r];
+        for (uint32_t l = 0; l < STREAMS; l++)
+            all->ranks[r].streams[l].rank = &all->ranks[r];
     }
     if (!make_condition(&all->changed)) {
         remat_reallocate(ctx, all, 0);

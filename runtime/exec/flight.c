@@ -35,7 +35,7 @@ static bool any_beside(const struct remat_session *session)
 
 static remat_status fly(void *user, uint32_t first, char message[REMAT_ENGINE_MESSAGE_BYTES])
 {
-    struct remat_link *link = user;
+    struct remat_session_link *link = user;
     const struct remat_flight *flight = &link->flights[first];
     if (!flight->after || remat_stream_reach(flight->after, flight->tasks))
         return remat_session_move(link, first, message);
@@ -43,7 +43,8 @@ static remat_status fly(void *user, uint32_t first, char message[REMAT_ENGINE_ME
     return REMAT_ERROR_OTHER;
 }
 
-static remat_status create_link(remat_session *session, struct remat_link *link, uint32_t most)
+static remat_status create_link(remat_session *session, struct remat_session_link *link,
+                                uint32_t most)
 {
     link->session = session;
     link->flights = remat_reallocate(session->ctx, NULL, most * sizeof *link->flights);
@@ -101,7 +102,7 @@ void remat_flights_destroy(remat_session *session)
     remat_reallocate(session->ctx, session->waits, 0);
 }
 
-static struct remat_link *link_of(remat_session *session, uint32_t command)
+static struct remat_session_link *link_of(remat_session *session, uint32_t command)
 {
     bool one = session->link_count == 1;
     return &session->links[one ? 0 : remat_command_link(session->program, command)];
@@ -112,7 +113,7 @@ static remat_status report(const remat_session *session, remat_status st, const 
     return st && *message ? remat_error(session->ctx, st, "%s", message) : st;
 }
 
-static uint32_t add_flight(struct remat_link *link, uint32_t command, uint32_t slot)
+static uint32_t add_flight(struct remat_session_link *link, uint32_t command, uint32_t slot)
 {
     remat_session *session = link->session;
     uint32_t flight = link->end++, first = flight;
@@ -131,7 +132,7 @@ static uint32_t add_flight(struct remat_link *link, uint32_t command, uint32_t s
     return first;
 }
 
-static void start_task(struct remat_link *link, uint32_t first)
+static void start_task(struct remat_session_link *link, uint32_t first)
 {
     uint64_t tasks = remat_stream_start(link->stream, first);
     for (uint32_t f = first; f < link->end; f++)
@@ -146,7 +147,7 @@ remat_status remat_flight_start(remat_session *session, uint32_t command, uint32
     if (!session->engine.ranks)
         return remat_error(session->ctx, REMAT_ERROR_INVALID, "command \"%s\": no engine",
                            session->program->commands[command].name);
-    struct remat_link *link = link_of(session, command);
+    struct remat_session_link *link = link_of(session, command);
     uint32_t first = add_flight(link, command, slot);
     *started = session->ungrouped || remat_group_end(session->program, command) == command + 1;
     if (!*started)
@@ -159,8 +160,8 @@ remat_status remat_flight_start(remat_session *session, uint32_t command, uint32
     return REMAT_OK;
 }
 
-remat_status remat_flights_complete(struct remat_link *link, uint32_t command, uint32_t *first,
-                                    uint32_t *count)
+remat_status remat_flights_complete(struct remat_session_link *link, uint32_t command,
+                                    uint32_t *first, uint32_t *count)
 {
     remat_status st = REMAT_OK;
     char message[REMAT_ENGINE_MESSAGE_BYTES] = "";

@@ -15,8 +15,8 @@ remat_status remat_flight_start(remat_session *session, uint32_t command, uint32
 /* Those of a link that are complete before `command`, REMAT_NONE for all, and those that were
  * started before them; what is executed next finds them done. They are link->flights[*first] and so
  * on, until the next start. */
-remat_status remat_flights_complete(struct remat_link *link, uint32_t command, uint32_t *first,
-                                    uint32_t *count);
+remat_status remat_flights_complete(struct remat_session_link *link, uint32_t command,
+                                    uint32_t *first, uint32_t *count);
 /* After a failure: drops what has not begun, and waits for what has. */
 void remat_flights_clear(remat_session *session);
 

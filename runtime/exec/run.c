@@ -250,7 +250,7 @@ static remat_status complete(struct entry_run *run, uint32_t command)
     remat_status st = REMAT_OK;
     uint32_t first, count;
     for (uint32_t l = 0; l < run->session->link_count; l++) {
-        struct remat_link *link = &run->session->links[l];
+        struct remat_session_link *link = &run->session->links[l];
         REMAT_TRY(remat_flights_complete(link, command, &first, &count));
         for (uint32_t f = first; f < first + count && run->traced && !run->at_end; f++)
             REMAT_TRY(trace_flight(run->session, &link->flights[f]));

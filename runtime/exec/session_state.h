@@ -35,7 +35,7 @@ struct remat_flight { /* of a transfer; all but `command` are its group's */
 
 /* Transfers that are made one group after the other: along one axis, or all if the engine takes one
  * call at a time. */
-struct remat_link {
+struct remat_session_link {
     struct remat_session *session;
     struct remat_flight *flights; /* room for all of a segment */
     remat_transfer *transfers;    /* by flight */
@@ -70,7 +70,7 @@ struct remat_session {
     uint64_t run_begun;                  /* and before the entry point */
     remat_transfer last;                 /* the first one of the last group, */
     uint32_t last_count;                 /* of so many */
-    struct remat_link links[REMAT_MESH_AXES_MAX];
+    struct remat_session_link links[REMAT_MESH_AXES_MAX];
     uint32_t link_count; /* of these */
     uint64_t *tasks; /* [command]: of its link's thread, up to the transfer; NULL: there is none */
     bool *waits;     /* [command + 1]: a transfer is complete just before it */

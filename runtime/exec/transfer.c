@@ -166,20 +166,20 @@ remat_status remat_session_join_engine(remat_session *session)
 
 /* --- a group of transfers, from flight `first` on --- */
 
-static struct remat_transfer_shape shape_of(const struct remat_link *link, uint32_t flight)
+static struct remat_transfer_shape shape_of(const struct remat_session_link *link, uint32_t flight)
 {
     struct remat_transfer_shape shape;
     remat_command_transfer(link->session->program, link->flights[flight].command, &shape);
     return shape;
 }
 
-static uint32_t end_of(const struct remat_link *link, uint32_t first)
+static uint32_t end_of(const struct remat_session_link *link, uint32_t first)
 {
     return first + link->flights[first].count;
 }
 
 /* The engine's part. */
-static remat_status move(const struct remat_link *link, uint32_t first, char *message)
+static remat_status move(const struct remat_session_link *link, uint32_t first, char *message)
 {
     const remat_engine *engine = &link->session->engine;
     bool exchange = shape_of(link, first).kind == REMAT_KERNEL_exchange;
@@ -198,7 +198,7 @@ static void clear_rests(const struct remat_transfer_shape *shape, uint32_t posit
         memset(rows + q * shape->part_bytes + part, 0, shape->part_bytes - part);
 }
 
-static void note_times(const struct remat_link *link, uint32_t first, uint64_t begin_ns)
+static void note_times(const struct remat_session_link *link, uint32_t first, uint64_t begin_ns)
 {
     uint64_t end_ns = remat_now_ns();
     for (uint32_t f = first; f < end_of(link, first); f++) {
@@ -207,7 +207,8 @@ static void note_times(const struct remat_link *link, uint32_t first, uint64_t b
     }
 }
 
-static remat_status move_on_host(const struct remat_link *link, uint32_t first, char *message)
+static remat_status move_on_host(const struct remat_session_link *link, uint32_t first,
+                                 char *message)
 {
     remat_session *session = link->session;
     uint64_t begin_ns = remat_now_ns();
@@ -242,7 +243,8 @@ fail:
 }
 
 /* From a GPU through the host's memory. */
-static remat_status move_copies(const struct remat_link *link, uint32_t first, char *message)
+static remat_status move_copies(const struct remat_session_link *link, uint32_t first,
+                                char *message)
 {
     remat_session *session = link->session;
     remat_status st = REMAT_OK;
@@ -273,7 +275,7 @@ fail:
     return st;
 }
 
-static remat_status clear_rests_on_device(const struct remat_link *link, uint32_t flight)
+static remat_status clear_rests_on_device(const struct remat_session_link *link, uint32_t flight)
 {
     remat_status st = REMAT_OK;
     struct remat_device *device = link->session->device;
@@ -286,7 +288,8 @@ fail:
     return st;
 }
 
-static remat_status move_on_device(const struct remat_link *link, uint32_t first, char *message)
+static remat_status move_on_device(const struct remat_session_link *link, uint32_t first,
+                                   char *message)
 {
     remat_session *session = link->session;
     remat_status st = REMAT_OK;
@@ -313,7 +316,8 @@ fail:
     return st;
 }
 
-remat_status remat_session_move(const struct remat_link *link, uint32_t first, char *message)
+remat_status remat_session_move(const struct remat_session_link *link, uint32_t first,
+                                char *message)
 {
     return (link->session->engine.on_device ? move_on_device
             : link->session->staging        ? move_copies

@@ -20,7 +20,8 @@ uint64_t remat_entry_transfers(const struct remat_program *program, const struct
 /* Makes the group that begins with that flight; on a GPU with an engine for its memory, enqueues
  * it. On the host it uses nothing of the session that changes in a run, so it may go on beside
  * commands. `message` is empty before; where it is empty after a failure, the context has one. */
-remat_status remat_session_move(const struct remat_link *link, uint32_t first, char *message);
+remat_status remat_session_move(const struct remat_session_link *link, uint32_t first,
+                                char *message);
 /* An engine that moves the device's memory has failed. */
 bool remat_session_is_abandoned(const remat_session *session);
 /* Tells the engine that an entry point failed, unless the engine said so itself. */

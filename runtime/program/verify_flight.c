@@ -16,9 +16,10 @@
 
 enum { SOURCE, RESULT, SIDES, LINKS = REMAT_MESH_AXES_MAX };
 
-struct tree { /* 2 * points: the leaves, ranges from a point to the next, are the second half */
-    uint32_t *all;  /* the last transfer of all leaves below */
-    uint32_t *some; /* of some leaf below */
+struct flight_tree { /* 2 * points: the leaves, ranges from a point to the next, are the second half
+                      */
+    uint32_t *all;   /* the last transfer of all leaves below */
+    uint32_t *some;  /* of some leaf below */
 };
 
 struct clock { /* by link: one more than the last transfer there that is complete */
@@ -28,7 +29,7 @@ struct clock { /* by link: one more than the last transfer there that is complet
 struct remat_flights {
     uint64_t *points;
     uint32_t point_count;
-    struct tree trees[LINKS][SIDES];
+    struct flight_tree trees[LINKS][SIDES];
     struct clock computation;
     struct clock *at_start; /* [command] of a transfer */
     uint32_t last[LINKS];   /* one more than the last transfer so far */
@@ -71,7 +72,7 @@ remat_status remat_verify_flights_begin(struct remat_verifier *v)
     REMAT_TRY(find_points(v));
     for (uint32_t link = 0; link < p->mesh_count; link++)
         for (int side = 0; side < SIDES; side++) {
-            struct tree *tree = &f->trees[link][side];
+            struct flight_tree *tree = &f->trees[link][side];
             REMAT_TRY_NEW(&v->scratch, tree->all, 2 * (size_t)f->point_count);
             REMAT_TRY_NEW(&v->scratch, tree->some, 2 * (size_t)f->point_count);
         }
@@ -104,7 +105,7 @@ static uint32_t points_below(const struct remat_flights *f, uint64_t offset)
 }
 
 /* `number` is larger than all before. */
-static void note(const struct remat_flights *f, struct tree *tree,
+static void note(const struct remat_flights *f, struct flight_tree *tree,
                  const struct remat_buffer *buffer, uint32_t number)
 {
     size_t begin = f->point_count + (size_t)points_below(f, buffer->offset_bytes);
@@ -122,7 +123,7 @@ static void note(const struct remat_flights *f, struct tree *tree,
 }
 
 /* The last transfer that uses some of the bytes; 0: there is none. */
-static uint32_t find(const struct remat_flights *f, const struct tree *tree,
+static uint32_t find(const struct remat_flights *f, const struct flight_tree *tree,
                      struct remat_byte_range bytes)
 {
     uint32_t found = 0, below = points_below(f, bytes.begin + 1); /* at least 1 in a buffer */
@@ -235,7 +236,7 @@ remat_status remat_verify_flights(struct remat_verifier *v, uint32_t index)
         for (uint32_t link = 0; link < p->mesh_count; link++)
             for (int side = o->access == REMAT_ACCESS_READ ? RESULT : SOURCE; side < SIDES;
                  side++) {
-                const struct tree *tree = &f->trees[link][side];
+                const struct flight_tree *tree = &f->trees[link][side];
                 uint32_t number = find(f, tree, remat_verify_range(v, o, k));
                 if (number > known[link])
                     return refuse(v, index, k, side, number - 1);

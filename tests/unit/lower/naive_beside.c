@@ -95,7 +95,7 @@ static void emit_one(struct sim *s, int k)
     s->out->order[s->emitted] = k;
     s->out->continues[s->emitted++] = continues;
     s->state[k] = DONE;
-    if (!kernel->beside) { /* blocking transfers have a lane of their own */
+    if (!kernel->beside) { /* blocking transfers have a stream of their own */
         s->now_ns += ns;
         return;
     }
