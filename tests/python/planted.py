@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes planted in the package, each of which must turn a test of this folder red."""
 import contextlib
+import dataclasses
 import json
 from unittest import mock
 
@@ -16,7 +17,8 @@ import remat._backend
 import remat.draws
 import respects
 import several
-from remat import _planner, bare_problem, calls, joint, nodes, prepare, rules, steps
+import several_compiled
+from remat import _planner, bare_problem, calls, fronts, fused, joint, nodes, prepare, rules, steps, variants
 
 MISTAKES = {}
 
@@ -161,6 +163,46 @@ def a_shared_input_counted_twice():
     def value(self, tensor, rounding, born):
         return self.values.setdefault(object(), calls.Value(tensor, rounding, born))
     return [mock.patch.object(calls.Record, "value", value), mock.patch.object(calls.Record, "known", lambda *_: None)]
+
+
+def compiled_blocks():
+    several_compiled.main("twelve_blocks")
+
+
+@mistake(compiled_blocks)
+def a_compiled_variant_given_to_the_wrong_call():
+    return a_variant_given_to_the_wrong_call()
+
+
+@mistake(compiled_blocks)
+def an_account_of_half_of_what_is_kept():
+    def half(one, found, accounted=fused.accounted):
+        return accounted(one, dataclasses.replace(found, kept_bytes=found.kept_bytes // 2,
+                                                  backward_peak_bytes=found.backward_peak_bytes // 2))
+    return [mock.patch.object(fused, "accounted", half)]
+
+
+@mistake(compiled_blocks)
+def what_was_planned_taken_for_an_account():
+    def planned(one, _):
+        return dataclasses.replace(one, accounted=True, option=dataclasses.replace(
+            one.planned, backward_peak_bytes=one.planned.backward_peak_bytes // 2))
+    return [mock.patch.object(fused, "accounted", planned)]
+
+
+@mistake(lambda: several.main("variant_that_needs_guards"))
+def a_variant_that_needs_guards_run():
+    def again(graph, variant):
+        graph.compiled[variant] = graph._compile(variant, variants._copied(graph.module), graph.fakes)
+    return [mock.patch.object(variants.Graph, "_compile_again", again)]
+
+
+@mistake(lambda: several.main("bounds_of_a_graph"))
+def a_bound_of_less_memory():
+    """That of half of what may be kept."""
+    def within(part, kept_bytes, *limits, within=fronts.Part.within):
+        return within(part, kept_bytes // 2, *limits)
+    return [mock.patch.object(fronts.Part, "within", within)]
 
 
 @mistake(lambda: ranks.main("views"))

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import tempfile
+import types
 from unittest import mock
 
 import torch
@@ -140,6 +141,27 @@ def differs(rank, _):
     return ""
 
 
+def calls_differ(rank, _):
+    """Rank 1 leaves out a block in the recorded step."""
+    model = made()
+    f = views(model, find_unused_parameters=True)
+    several.by_block(model, backend_of(f, rank))
+    if rank:
+        model.forward = types.MethodType(without_a_block, model)
+    try:
+        for _ in range(2):
+            f(batches()[rank]).square().mean().backward()
+    except Exception as raised:
+        return str(getattr(raised, "inner_exception", raised))
+    return ""
+
+
+def without_a_block(self, x):
+    for block in [*self.blocks[:2], *self.blocks[3:]]:
+        x = block(x)
+    return x
+
+
 def work(rank, run, wrap, port, folder):
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     torch.set_num_threads(1)
@@ -171,3 +193,6 @@ def main(*names):
                           f"{wrap}: measured {one['measured']}, planned {one['planned']}")
     for rank, error in enumerate(on_ranks(differs, "")):
         harness.check("ranks compile different graphs: rank 1" in error and "rank 0" in error, f"rank {rank}: {error}")
+    for rank, error in enumerate(on_ranks(calls_differ, "")):
+        harness.check("ranks make different calls: rank 1: call 3 of the step is module.blocks.3" in error
+                      and "on rank 0 module.blocks.2" in error, f"rank {rank}: {error}")

@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import random
 import types
+from unittest import mock
 
 import torch
 from torch import nn
@@ -17,7 +18,7 @@ import budgets
 import harness
 import peaks
 import remat
-from remat import choice, fronts, proposals
+from remat import choice, fronts, proposals, variants
 from remat.bare_problem import BORDER, MARK, Row
 
 TOLERANCE = 0.02
@@ -412,6 +413,17 @@ def against_one_graph():
             for each in (blocks, one)), flush=True)
         harness.check(one is None or blocks is not None and blocks.overhead <= one.overhead + 0.05,
                       f"{budget}: blocks are more than 5 % slower than one graph")
+
+
+@case
+def variant_that_needs_guards():
+    """It does not run, log and report say so, and a step later its calls have a plan without it."""
+    guards = itertools.count()
+    with mock.patch.object(variants.Graph, "_guards", lambda graph: next(guards)):
+        backend = use("a variant that needs guards", Few, steps(5), budget="10MB")
+    report = backend.report()
+    harness.check(any("guards" in remark for remark in report.remarks), f"no guards in {report.remarks}")
+    harness.check({call.variant for call in report.step.calls} == {1}, f"a variant that does not run: {report}")
 
 
 @case
