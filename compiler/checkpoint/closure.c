@@ -25,8 +25,11 @@ struct builder {
     struct REMAT_LIST(remat_item) inputs;
     struct REMAT_LIST(int64_t) charges;
     struct REMAT_LIST(struct remat_border_arc) arcs;
-    struct REMAT_LIST(struct need) needs; /* of the run at hand */
-    double constant_ps;                   /* of runs */
+    struct REMAT_LIST(remat_kernel_id) arc_at; /* by arc: struct remat_divided_costs */
+    struct REMAT_LIST(struct need) needs;      /* of the run at hand */
+    remat_kernel_id at;                        /* the run at hand; none: it is a rerun */
+    double constant_ps;                        /* of runs */
+    double *kernel_ps; /* by kernel: of every choice; NULL where one stream does all work */
 };
 
 static const struct remat_kernel_info *kernel_at(const struct builder *b, remat_kernel_id kernel)
@@ -170,8 +173,19 @@ static remat_border_node add_charge(struct builder *b, double ps)
 
 static void add_arc(struct builder *b, remat_border_node from, remat_border_node to, int64_t ps)
 {
-    if (ps != 0)
-        REMAT_PUSH(b->arena, &b->arcs, ((struct remat_border_arc){from, to, ps}));
+    if (ps == 0)
+        return;
+    REMAT_PUSH(b->arena, &b->arcs, ((struct remat_border_arc){from, to, ps}));
+    if (b->kernel_ps)
+        REMAT_PUSH(b->arena, &b->arc_at, b->at);
+}
+
+/* Of the run at hand, in every choice. */
+static void add_constant(struct builder *b, double ps)
+{
+    b->constant_ps += ps;
+    if (b->kernel_ps)
+        b->kernel_ps[b->at.i] += ps;
 }
 
 static void charge_task(struct builder *b, remat_value root, double ps)
@@ -329,7 +343,7 @@ static void add_inlining(struct builder *b, remat_kernel_id k)
     struct remat_load load = remat_price_load(b->s->graph, kernel_at(b, k), &b->device);
     struct set set = find_set(b, k);
     double most = load.compute_ns, least = load.memory_ns;
-    b->constant_ps += 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
+    add_constant(b, 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns)));
     for (uint32_t i = 0; i < set.count; i++) {
         most += set.compute_ns[i];
         least -= moved_ps(b, k, set.roots[i]) / 1000;
@@ -382,7 +396,7 @@ static void add_stores(struct builder *b, remat_kernel_id k)
     double costs[1 << STORES_MAX], shares[STORES_MAX];
     remat_value roots[STORES_MAX];
     uint32_t found = 0;
-    b->constant_ps += all_ps;
+    add_constant(b, all_ps);
     for (size_t i = 0; i < b->s->own[k.i].count; i++) {
         remat_value root = b->s->own[k.i].items[i];
         if ((b->s->reads[root.i] & REMAT_READ_EARLY) || b->s->facts.output[root.i] ||
@@ -391,7 +405,7 @@ static void add_stores(struct builder *b, remat_kernel_id k)
         if (found < STORES_MAX) {
             roots[found++] = root;
         } else { /* as if each alone made the kernel run */
-            b->constant_ps -= ceil(all_ps);
+            add_constant(b, -ceil(all_ps));
             add_arc(b, item_node(b, root), task_node(b, root), remat_ps(ceil(all_ps)));
         }
     }
@@ -399,7 +413,7 @@ static void add_stores(struct builder *b, remat_kernel_id k)
         costs[without] = price_without(b, k, roots, found, without) - (without ? costs[0] : 0);
     find_shares(found, costs, shares); /* below zero */
     for (uint32_t i = 0; i < found; i++) {
-        b->constant_ps += floor(shares[i]);
+        add_constant(b, floor(shares[i]));
         add_arc(b, item_node(b, roots[i]), task_node(b, roots[i]), -remat_ps(floor(shares[i])));
     }
 }
@@ -435,6 +449,15 @@ static void add_rerun(struct builder *b, remat_kernel_id k)
     add_loads(b, k, true);
 }
 
+static void add_unchanged(struct builder *b, remat_kernel_id k)
+{
+    uint64_t ns = remat_price_least_ns(&b->prices[k.i]);
+    if (b->kernel_ps)
+        b->kernel_ps[k.i] = 1000 * (double)ns;
+    else
+        b->out->least_ns = remat_ns_add(b->out->least_ns, ns);
+}
+
 static void add_kernels(struct builder *b)
 {
     struct remat_border *border = &b->out->border;
@@ -442,14 +465,15 @@ static void add_kernels(struct builder *b)
         const struct remat_roots *own = &b->s->own[k.i];
         bool forward = remat_kernel_in_forward_pass(b->s->kernels, k);
         b->device = remat_price_variants_on(b->described, &b->prices[k.i]);
+        b->at = k;
         if (is_fused(b, k) && forward && own->count > 0) {
             add_stores(b, k);
+            b->at = REMAT_NO_KERNEL;
             add_rerun(b, k);
         } else if (is_fused(b, k) && !forward && b->s->inlines[k.i].count > 0) {
             add_inlining(b, k);
-        } else if (!remat_may_overlap(b->s->graph, kernel_at(b, k))) {
-            b->out->least_ns =
-                remat_ns_add(b->out->least_ns, remat_price_least_ns(&b->prices[k.i]));
+        } else {
+            add_unchanged(b, k);
         }
     }
     border->charge_ps = b->charges.items;
@@ -501,6 +525,9 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
         .arena = arena, .s = settled, .prices = prices, .described = device, .out = out};
     *out = (struct remat_model){.settled = settled};
     b.scratch = remat_scratch_open(arena->ctx);
+    out->places = remat_places_find(arena, settled);
+    if (out->places.divided)
+        REMAT_NEW(arena, b.kernel_ps, settled->kernels->count);
     find_items(&b);
     add_tasks(&b);
     add_kernels(&b);
@@ -510,6 +537,9 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
                            "device \"%s\": recomputing every value of the graph takes more than "
                            "2^60 ps: planning ends there",
                            device->name);
+    const struct remat_divided_costs costs = {b.kernel_ps, b.arc_at.items};
+    if (out->places.divided)
+        remat_model_divide(arena, out, &costs);
     remat_model_layers(arena, out);
     decide_rest(arena, out);
     return REMAT_OK;

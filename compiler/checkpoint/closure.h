@@ -8,6 +8,7 @@
 
 #include "border.h"
 #include "live.h"
+#include "places.h"
 #include "settle.h"
 
 /* The layers that read a value in the forward pass and the loss. */
@@ -30,8 +31,9 @@ struct remat_model {
     uint8_t *item_reach;        /* by item: enum remat_reach */
     struct remat_border border;
     struct remat_decision rest; /* actions that no choice changes, and the reasons of all */
-    uint64_t least_ns; /* of the kernels that no decision changes, but for those that may run beside
-                          computation; the problem has the others */
+    uint64_t least_ns; /* of the kernels that no decision changes; 0 where the problem has them,
+                          too: its work is then of several streams */
+    struct remat_places places;
 };
 
 /* `prices` are those of the kernels that `settled` is about. Where the device has a profile,
@@ -51,6 +53,20 @@ void remat_model_decide(struct remat_arena *arena, const struct remat_model *mod
 /* Layers are the periods of stacks (stacks.h), of all stacks together. Fills layer_count,
  * layer_of_node, item_layer and item_reach of a model that has everything else. */
 void remat_model_layers(struct remat_arena *arena, struct remat_model *model);
+
+/* --- divide.c --- */
+
+/* Costs as the problem is built, by what they are of. */
+struct remat_divided_costs {
+    const double *kernel_ps;       /* by kernel: of every choice */
+    const remat_kernel_id *arc_at; /* by arc: the kernel that it is a cost of; none: it runs after
+                                      the loss */
+};
+
+/* Tells the kinds of the problem's work. The step is divided at the end of the first kernel of the
+ * loss that has a fixed place: no program point is before it. */
+void remat_model_divide(struct remat_arena *arena, struct remat_model *model,
+                        const struct remat_divided_costs *costs);
 
 /* --- program_point.c: the program points at which the bound's cuts are made --- */
 

@@ -55,7 +55,7 @@ static void add(struct maker *m, remat_value v, uint8_t action)
     keep.get = finish(m, first_node, v);
     uint64_t bytes = remat_aligned_bytes(remat_storage_bytes(&g->values[kept.i]));
     REMAT_PUSH(b->arena, &m->keeps, keep);
-    REMAT_PUSH(b->arena, &m->ways, ((struct remat_border_way){bytes, 0, action}));
+    REMAT_PUSH(b->arena, &m->ways, ((struct remat_border_way){.bytes = bytes, .action = action}));
 }
 
 /* Values of given nodes that the kernels read lie in memory. */
@@ -78,9 +78,12 @@ static void price(struct maker *m, struct remat_arena *scratch,
         *kernel = remat_kernel_write(writer, g, &kernel_of->i, &m->kernels.items[k], 1, &stored);
         out->prices[k] = remat_price_kernel(g, kernel, device);
     }
-    for (uint32_t w = 0; w < out->way_count; w++)
-        out->ways[w].ps = 1000 * (int64_t)remat_ns_add(out->prices[out->keeps[w].put.i].ns,
-                                                       out->prices[out->keeps[w].get.i].ns);
+    for (uint32_t w = 0; w < out->way_count; w++) {
+        uint64_t put_ns = out->prices[out->keeps[w].put.i].ns;
+        uint64_t get_ns = out->prices[out->keeps[w].get.i].ns;
+        out->ways[w].put_ps = 1000 * (int64_t)put_ns;
+        out->ways[w].ps = 1000 * (int64_t)remat_ns_add(put_ns, get_ns);
+    }
 }
 
 struct remat_keeps remat_keeps_create(struct remat_arena *arena, struct remat_arena *scratch,

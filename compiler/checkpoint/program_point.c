@@ -40,13 +40,17 @@ static void count_operands(const struct remat_model *model, struct remat_program
  * granted, and not offered again. A held value has been stored: by the forward pass, or by its
  * rerun, which takes no less: in a host it still stores, and the forward pass, which makes the
  * value in any case, on the way to an output, is spared the store alone. */
-static void grant_before(struct remat_border *b)
+static void grant_before(struct remat_arena *arena, struct remat_border *b)
 {
+    struct remat_border_work *work = b->work ? remat_copy(arena, b->work, 1, sizeof *work) : NULL;
     for (uint32_t t = 0; t < b->task_count; t++)
         if (b->tasks[t].cost_ps < 0) {
             b->constant_ps += b->tasks[t].cost_ps;
+            if (work)
+                work->constant_ps[work->task[t]] += b->tasks[t].cost_ps;
             b->tasks[t].cost_ps = 0;
         }
+    b->work = work;
 }
 
 static struct remat_program_point describe(struct remat_arena *arena,
@@ -61,7 +65,7 @@ static struct remat_program_point describe(struct remat_arena *arena,
     mark_wanted(model, live, &out);
     count_operands(model, &out);
     if (!remat_kernel_in_forward_pass(model->settled->kernels, kernel))
-        grant_before(&out.border);
+        grant_before(arena, &out.border);
     return out;
 }
 
@@ -110,6 +114,8 @@ struct remat_program_points remat_model_points(struct remat_arena *arena,
         last = remat_is_none(layer.i) ? last : layer;
         if (!remat_kernel_has_phase(model->settled->graph, kernel, REMAT_PHASE_LOSS) &&
             (!late || kernel->kind == REMAT_KERNEL_fused))
+            continue;
+        if (model->places.divided && !model->places.fixed[k.i])
             continue;
         struct remat_program_point point = describe(arena, model, live, k);
         bool covered = false;

@@ -40,6 +40,7 @@ static struct remat_arrangement form(struct remat_arena *arena, const struct rem
                                      struct remat_stopwatch *watch)
 {
     struct remat_arrangement out = {.graph = graph};
+    uint64_t work_ns[REMAT_STREAMS] = {0}; /* by stream */
     for (remat_node n = {0}; n.i < graph->node_count; n.i++)
         REMAT_PUSH(arena, &out.nodes, n);
     remat_stopwatch_start(watch);
@@ -52,9 +53,12 @@ static struct remat_arrangement form(struct remat_arena *arena, const struct rem
         uint64_t *class_ns = &out.times.ns[remat_cost_class_of(kernel->kind)];
         *class_ns = remat_ns_add(*class_ns, out.prices[k].ns);
         out.step_ns = remat_ns_add(out.step_ns, out.prices[k].ns);
-        if (!remat_may_overlap(graph, kernel))
-            out.least_ns = remat_ns_add(out.least_ns, remat_price_least_ns(&out.prices[k]));
+        for (uint32_t s = 0; s < REMAT_STREAMS; s++)
+            if (remat_streams_occupied(graph, kernel) >> s & 1)
+                work_ns[s] = remat_ns_add(work_ns[s], remat_price_least_ns(&out.prices[k]));
     }
+    for (uint32_t s = 0; s < REMAT_STREAMS; s++)
+        remat_keep_most(&out.least_ns, work_ns[s]);
     remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
     return out;
 }

@@ -18,8 +18,8 @@ struct remat_arrangement {
     bool *continues; /* by position: a transfer in the group of the one before; NULL: none is */
     struct remat_lifespans lifespans;
     uint64_t step_ns;
-    uint64_t least_ns;              /* without transfers that may be overlapped */
-    uint32_t depth;                 /* of schedule.h; 0 if transfers are blocking */
+    uint64_t least_ns; /* the work of one stream, the most, with transfers as in full groups */
+    uint32_t depth;    /* of schedule.h; 0 if transfers are blocking */
     struct remat_class_times times; /* step_ns by class */
 };
 

@@ -15,7 +15,10 @@ enum {
     FIXED_MAX = 1,            /* further paths leave so many of the last layers as they are */
     NODES_NEAR = 1000000,     /* graph nodes times decisions near corners */
     NODES_IN_UNITS = 4000000, /* graph nodes times sizes of units that grow by one layer */
+    PRICES = 4,               /* at which weights of streams are looked for */
 };
+
+#define CLOSE_WEIGHTS 0.125 /* that decisions are not proposed for twice */
 
 /* The first step of the hull of units that drops a value between layers. */
 static uint32_t find_first_of_units(const struct remat_planner *p, struct remat_arena *arena,
@@ -37,12 +40,19 @@ static uint32_t find_first_of_units(const struct remat_planner *p, struct remat_
 }
 
 /* Steps along the hull of the problem with these items saved. A value that is live at the first
- * kernel of the loss in any case costs no bytes. */
+ * kernel of the loss in any case costs no bytes. `weights`: of the streams; NULL: as if one
+ * did all work. */
 static struct remat_path_steps find_steps(const struct remat_planner *p, struct remat_arena *arena,
-                                          const bool *kept)
+                                          const bool *kept, const struct remat_weights *weights)
 {
     const struct remat_program_point *loss = p->point_count > 0 ? &p->points[0].at : NULL;
     struct remat_border border = p->model.border;
+    struct remat_border_work *work = NULL;
+    if (weights) {
+        work = remat_copy(arena, border.work, 1, sizeof *work);
+        work->weights = *weights;
+    }
+    border.work = work;
     border.items = remat_copy(arena, border.items, border.item_count, sizeof *border.items);
     for (uint32_t i = 0; i < border.item_count; i++) {
         border.items[i].kept |= kept[i] && !border.items[i].recomputed;
@@ -86,23 +96,83 @@ static bool is_of_head(const struct remat_planner *p, remat_item item)
     return read;
 }
 
+/* --- weights of several streams --- */
+
+/* Decisions change what a link does. */
+static bool decides_transfers(const struct remat_planner *p)
+{
+    const struct remat_border *b = &p->model.border;
+    const uint32_t links = ~(1u << REMAT_STREAM_COMPUTATION);
+    bool any = false;
+    for (uint32_t t = 0; t < b->task_count && b->work; t++)
+        any |= (remat_work_streams(b->work->task[t]) & links) != 0;
+    for (uint32_t w = 0; w < b->way_count && b->work; w++)
+        any |= (remat_work_streams(b->work->get[w]) & links) != 0;
+    return any;
+}
+
+static bool are_close(const struct remat_weights *a, const struct remat_weights *b)
+{
+    double most = 0;
+    for (uint32_t half = 0; half < 2; half++)
+        for (uint32_t s = 0; s < REMAT_STREAMS; s++)
+            most = fmax(most, fabs(a->of[half][s] - b->of[half][s]));
+    return most < CLOSE_WEIGHTS;
+}
+
+static void add_weights(struct remat_planner *p, struct remat_weights weights)
+{
+    bool new = true;
+    for (uint32_t w = 0; w < p->weighed_count; w++)
+        new &= !are_close(&weights, &p->weighed[w].weights);
+    if (new)
+        p->weighed[p->weighed_count++].weights = weights;
+}
+
+/* Those of each stream alone, and those of the highest bounds at some prices, of corners that the
+ * hull has where one stream does all work. */
+static void find_weights(struct remat_planner *p, struct remat_arena *arena)
+{
+    const struct remat_border_hull *hull = &p->single.hull;
+    REMAT_NEW(arena, p->weighed, REMAT_STREAMS + PRICES);
+    if (!decides_transfers(p))
+        return;
+    for (uint32_t s = 0; s < REMAT_STREAM_LINKS + p->graph->mesh.axis_count; s++) {
+        struct remat_weights alone = {0};
+        alone.of[0][s] = alone.of[1][s] = 1;
+        add_weights(p, alone);
+    }
+    for (uint32_t k = 0; k < PRICES && p->point_count > 0; k++) {
+        uint32_t at = hull->count * k / PRICES;
+        if (at + 1 >= hull->count || (k && at == hull->count * (k - 1) / PRICES))
+            continue;
+        double price = remat_border_price_between(&hull->points[at], &hull->points[at + 1]);
+        add_weights(p, remat_border_climb(p->points[0].network, 0, price, -INFINITY).weights);
+    }
+}
+
 static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
 {
     bool *kept, any = false;
     REMAT_NEW(arena, kept, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
         kept[i] = p->model.item_reach[i] >= REMAT_REACH_OUTSIDE;
-    p->units = find_steps(p, arena, kept);
+    p->units = find_steps(p, arena, kept, NULL);
     for (uint32_t i = 0; i < p->model.item_count; i++)
         kept[i] |= p->model.item_reach[i] >= REMAT_REACH_LAYERS;
-    p->single = find_steps(p, arena, kept);
+    p->single = find_steps(p, arena, kept, NULL);
+    find_weights(p, arena);
+    for (uint32_t w = 0; w < p->weighed_count; w++)
+        p->weighed[w].steps = find_steps(p, arena, kept, &p->weighed[w].weights);
     for (remat_item i = {0}; i.i < p->model.item_count; i.i++) {
         const struct remat_border_item *item = &p->model.border.items[i.i];
         if (!kept[i.i] && !item->kept && !item->recomputed && is_of_head(p, i))
             any = kept[i.i] = true;
     }
     if (any)
-        p->head_kept = find_steps(p, arena, kept);
+        p->head_kept = find_steps(p, arena, kept, NULL);
+    for (uint32_t w = 0; w < p->weighed_count && any; w++)
+        p->weighed[w].head_kept = find_steps(p, arena, kept, &p->weighed[w].weights);
 }
 
 /* Live peak of the units that a path ends with. */
@@ -114,6 +184,15 @@ static uint64_t unit_bytes(const struct remat_planner *p, remat_path_id path)
     uint64_t bytes = remat_times_live(p->evaluator->sums, &decision);
     remat_scratch_close(scratch);
     return bytes;
+}
+
+/* Where there are such steps. */
+static void add_path(struct remat_planner *p, struct remat_path path,
+                     const struct remat_path_steps *steps)
+{
+    path.steps = steps;
+    if (steps->hull.count > 0)
+        p->paths[p->path_count++] = path;
 }
 
 /* The larger the units, the more is recomputed at once, and the less is saved between them. The
@@ -137,13 +216,15 @@ static void find_paths(struct remat_planner *p, struct remat_arena *arena)
         path.tail = p->model.item_layer[i].i + 1 == p->model.layer_count ? i + 1 : path.tail;
     }
     path.item_between = between;
-    REMAT_NEW(arena, p->paths, fixed_count + 1 + p->model.layer_count);
+    REMAT_NEW(arena, p->paths, fixed_count + 1 + 2 * p->weighed_count + p->model.layer_count);
     for (; path.fixed < fixed_count; path.fixed++)
         p->paths[p->path_count++] = path;
     path.fixed = 0;
-    path.steps = &p->head_kept;
-    if (p->head_kept.hull.count > 0)
-        p->paths[p->path_count++] = path;
+    add_path(p, path, &p->head_kept);
+    for (uint32_t w = 0; w < p->weighed_count; w++) {
+        add_path(p, path, &p->weighed[w].steps);
+        add_path(p, path, &p->weighed[w].head_kept);
+    }
     p->single_count = p->path_count;
     path.steps = &p->units;
     path.first = find_first_of_units(p, arena, between);
@@ -200,7 +281,7 @@ static void find_near(struct remat_planner *p, struct remat_arena *arena)
 static void find_points(struct remat_planner *p, struct remat_arena *arena)
 {
     struct remat_program_points found =
-        remat_model_points(arena, &p->least, &p->evaluator->sums->live);
+        remat_model_points(arena, &p->model, &p->evaluator->sums->live);
     p->point_count = (uint32_t)found.count;
     REMAT_NEW(arena, p->points, p->point_count);
     p->floor_bytes = p->static_bytes + p->evaluator->sums->live.floor_bytes;
@@ -240,25 +321,6 @@ static void pin_items(struct remat_planner *p, struct remat_arena *arena)
     }
 }
 
-/* A decision may gather a parameter again beside computation. */
-static void hide_transfers(struct remat_planner *p, struct remat_arena *arena)
-{
-    const struct remat_settled *settled = p->model.settled;
-    struct remat_border *border = &p->least.border;
-    p->least = p->model;
-    border->tasks = remat_copy(arena, border->tasks, border->task_count, sizeof *border->tasks);
-    for (uint32_t i = 0; i < border->item_count; i++) {
-        remat_kernel_id writer = remat_settled_writer(settled, p->model.item_value[i]);
-        struct remat_border_task *task = &border->tasks[border->items[i].task.i];
-        if (remat_may_overlap(p->graph, remat_kernel_at(settled->kernels, writer)))
-            task->cost_ps = task->again_ps = 0;
-    }
-    for (remat_kernel_id k = {0}; k.i < settled->kernels->count; k.i++)
-        if (remat_may_overlap(p->graph, remat_kernel_at(settled->kernels, k)))
-            p->hidden_ns =
-                remat_ns_add(p->hidden_ns, remat_price_least_ns(&p->evaluator->prices[k.i]));
-}
-
 struct remat_planner *remat_planner_create(struct remat_arena *arena,
                                            struct remat_evaluator *evaluator,
                                            const struct remat_model *model, bool bounds_only)
@@ -272,7 +334,6 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
     p->static_bytes = evaluator->persistent->total_bytes;
     p->model = *model;
     pin_items(p, arena);
-    hide_transfers(p, arena);
     find_points(p, arena);
     if (!bounds_only) {
         find_free(p, arena);
@@ -325,11 +386,21 @@ void remat_planner_decide(const struct remat_planner *p, struct remat_arena *are
         recompute_twice(p, walked, twice, out);
 }
 
-/* Step time, given the least cost of choices: no less than the link takes. */
+/* Step time, given the least cost of choices. */
 static uint64_t bound_ns(const struct remat_planner *p, double cost_ps)
 {
     double ns = (double)p->model.least_ns + floor(cost_ps / 1000);
-    return ns > (double)p->hidden_ns ? (uint64_t)ns : p->hidden_ns;
+    return ns > 0 ? (uint64_t)ns : 0;
+}
+
+/* At a program point. */
+static double bound_at(const struct remat_planner *p, struct remat_border_network *network,
+                       uint64_t room_bytes, double enough_ps)
+{
+    if (!p->model.border.work)
+        return remat_border_bound(network, room_bytes, enough_ps);
+    struct remat_border_cut cut = remat_border_climb(network, room_bytes, NAN, enough_ps);
+    return remat_border_proven(&cut, room_bytes);
 }
 
 uint64_t remat_planner_bound(struct remat_planner *p, uint64_t live_bytes)
@@ -341,7 +412,7 @@ uint64_t remat_planner_bound(struct remat_planner *p, uint64_t live_bytes)
     for (uint32_t m = 0; m < p->point_count; m++) {
         struct bounded_point *at = &p->points[(p->binding + m) % p->point_count];
         uint64_t room = live_bytes - p->static_bytes - at->at.other_bytes;
-        double ps = remat_border_bound(at->network, room, best_ps);
+        double ps = bound_at(p, at->network, room, best_ps);
         if (ps > best_ps) {
             best_ps = ps;
             binding = (uint32_t)(at - p->points);
@@ -406,6 +477,8 @@ struct remat_least remat_planner_least(const struct remat_planner *p, struct rem
     struct remat_border_choice choice = remat_border_follow(scratch, &p->model.border, times);
     choice.again = NULL;
     choice.way = actions;
-    remat_border_measure(scratch, &p->least.border, &choice);
-    return (struct remat_least){bound_ns(p, (double)choice.cost_ps), live_bytes};
+    remat_border_measure(scratch, &p->model.border, &choice);
+    double cost_ps =
+        p->model.border.work ? remat_work_least_ps(choice.work_ps) : (double)choice.cost_ps;
+    return (struct remat_least){bound_ns(p, cost_ps), live_bytes};
 }

@@ -28,11 +28,15 @@ struct remat_planner {
     const struct remat_graph *graph;
     struct remat_evaluator *evaluator;
     struct remat_model model; /* with the pins */
-    struct remat_model least; /* the same; transfers that computation may hide cost nothing */
-    uint64_t hidden_ns;       /* all of these take, each run once */
     struct remat_path_steps single, units;
     struct remat_path_steps head_kept; /* with the gathered parameters of the head saved; without
                                        corners where there are none */
+    /* The single steps at weights of the streams; the others are as if one did all work. */
+    uint32_t weighed_count;
+    struct remat_planner_weighed {
+        struct remat_weights weights;
+        struct remat_path_steps steps, head_kept;
+    } * weighed;
     uint32_t free_count;
     remat_item *free_items; /* that a decision may save or not */
     uint64_t static_bytes;

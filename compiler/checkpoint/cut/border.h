@@ -14,6 +14,7 @@
 
 #include "deadline.h"
 #include "unwind.h"
+#include "work.h"
 
 REMAT_INDEX(remat_item); /* of a border problem */
 REMAT_INDEX(remat_task);
@@ -30,8 +31,8 @@ struct remat_border_item {
 
 struct remat_border_way {
     uint64_t bytes;
-    int64_t ps;
-    uint8_t action; /* what choices call it; 0: in place */
+    int64_t ps, put_ps; /* to put it away and get it back; the former alone */
+    uint8_t action;     /* what choices call it; 0: in place */
 };
 
 struct remat_border_task {
@@ -52,6 +53,13 @@ struct remat_border_arc {
     int64_t ps; /* REMAT_BORDER_RULE: none may have `from` without `to` */
 };
 
+/* The kinds of all costs, and the weights by which choices are compared. */
+struct remat_border_work {
+    const uint8_t *task, *charge, *arc, *put, *get; /* put, get: by way */
+    int64_t constant_ps[REMAT_WORK_KINDS];          /* of every choice */
+    struct remat_weights weights;
+};
+
 struct remat_border {
     uint32_t item_count, task_count, charge_count, arc_count, way_count;
     struct remat_border_item *items;
@@ -61,6 +69,8 @@ struct remat_border {
     int64_t *charge_ps; /* by charge: not below zero */
     struct remat_border_arc *arcs;
     int64_t constant_ps; /* of every choice */
+    /* NULL: one stream does all work, so costs just add up. */
+    const struct remat_border_work *work;
 };
 
 static inline remat_border_node remat_border_item_node(remat_item item)
@@ -85,8 +95,9 @@ struct remat_border_choice {
     bool *keep;      /* by item */
     uint8_t *way;    /* by item: the action of a way of its own, if it is kept; any other: in place;
                         NULL: all are */
-    int64_t cost_ps; /* beyond keeping everything */
-    uint64_t bytes;  /* of what is kept */
+    int64_t cost_ps; /* beyond keeping everything; weighed where the border has kinds of work */
+    int64_t work_ps[REMAT_WORK_KINDS]; /* the same by kind, not weighed; without kinds: of kind 0 */
+    uint64_t bytes;                    /* of what is kept */
 };
 
 /* More than any choice costs, second runs included, or spares. */
@@ -97,7 +108,7 @@ struct remat_border_way remat_border_way(const struct remat_border *border, rema
                                          uint8_t action);
 
 /* The cost of the choice `run`, `again` and `way`, and what it keeps: items wanted, or needed by a
- * running task, whose own task does not run. Fills cost_ps, bytes and keep of *choice. */
+ * running task, whose own task does not run. Fills cost_ps, work_ps, bytes and keep of *choice. */
 void remat_border_measure(struct remat_arena *arena, const struct remat_border *border,
                           struct remat_border_choice *choice);
 
@@ -106,10 +117,14 @@ struct remat_border_network;
 struct remat_border_network *remat_border_network(struct remat_arena *arena,
                                                   const struct remat_border *border);
 
+/* Sets the weights of the cuts that follow; NULL: the border's own, as at first. */
+void remat_border_weigh(struct remat_border_network *network, const struct remat_weights *weights);
+
 /* The best choice at a price in ps per byte (finite, from 0 on): no choice at all has cost + price
  * * bytes below least_ps; every rounding is downwards. */
 struct remat_border_cut {
     double price, least_ps;
+    struct remat_weights weights;
     struct remat_border_choice choice; /* its arrays are the network's */
 };
 /* Asked again, the network returns what it found. */
@@ -127,6 +142,10 @@ struct remat_border_hull {
  * `arena`. */
 struct remat_border_hull remat_border_find_hull(struct remat_arena *arena,
                                                 const struct remat_border *border);
+
+/* The price at which two choices come to the same: of a hull, one corner and the next. */
+double remat_border_price_between(const struct remat_border_choice *from,
+                                  const struct remat_border_choice *to);
 
 /* A lower bound of cost_ps over every choice that keeps at most `bytes`, by Newton's method on the
  * price: never more than the least cost of such a choice. The search ends where it could not come
@@ -146,6 +165,26 @@ static inline double remat_border_bound(struct remat_border_network *network, ui
 {
     return remat_border_bracket(network, bytes, enough_ps, NULL).least_ps;
 }
+
+/* The least cost that the cut proves of every choice that keeps at most `bytes`. */
+static inline double remat_border_proven(const struct remat_border_cut *cut, uint64_t bytes)
+{
+    return cut->least_ps - cut->price * (double)bytes;
+}
+
+/* climb.c: the cut that proves most, of those that a search for weights and price finds. `price`:
+ * the search is for weights alone, at this price, and `bytes` is 0; NAN: for both. It ends where it
+ * could not come to more than enough_ps. The network has the border's own weights, before and
+ * after, and the border has kinds of work. */
+struct remat_border_cut remat_border_climb(struct remat_border_network *network, uint64_t bytes,
+                                           double price, double enough_ps);
+
+/* The cuts found so far. */
+struct remat_border_cuts {
+    size_t count;
+    const struct remat_border_cut *items;
+};
+struct remat_border_cuts remat_border_cuts(const struct remat_border_network *network);
 
 /* The cut that gives the highest bound for `bytes`, of those that the network has found so far, at
  * least one. */

@@ -37,7 +37,7 @@ def plant(work, index, side, what, graphs, *edits):
     """What is wrong with how this mutant is found, or None."""
     program = BUILDER.build(work, index, edits)
     if FIND:
-        return f"{what}: {' '.join(graph for graph in ['samples', 'foreign', *FILES] if shows(program, side, graph)[0])}"
+        return f"{what}: {' '.join(graph for graph in ['samples', 'foreign', 'streams', *FILES] if shows(program, side, graph)[0])}"
     for graph in graphs.split():
         found, said = shows(program, side, graph)
         if not found:
@@ -53,7 +53,7 @@ if unnamed:
     sys.exit(f"tests/corpus has what no fault and no test names: {', '.join(unnamed)}")
 with tempfile.TemporaryDirectory() as folder:
     program = BUILDER.build(pathlib.Path(folder), "unchanged", [])
-    for graph in named | set(FILES if FIND else []) | {"samples", "foreign"}:
+    for graph in named | set(FILES if FIND else []) | {"samples", "foreign", "streams"}:
         code, output = mutants.run(program, graph)
         if code:
             sys.exit(f"{graph}, without a mutant: exit code {code}: {output}")

@@ -33,7 +33,8 @@ enum {
     TENSOR = 16,    /* or several ranks along "tp" */
     LATENCY = 1000, /* of the links of half of these, so many times longer */
     LAYERS_MAX = 3,
-    FOREIGN_GRAPHS = 200
+    FOREIGN_GRAPHS = 200,
+    STREAM_GRAPHS = 100
 };
 
 struct graph {
@@ -76,6 +77,34 @@ static remat_status prepare_foreign(struct graph *g)
     random_balance(&g->random, &s->device);
     REMAT_TRY(random_foreign(s->ctx, &s->arena, &g->random, nodes, &g->source));
     REMAT_TRY(subject_prepare_graph(s, g->source, 1));
+fail:
+    return st;
+}
+
+/* Links as slow as memory or much slower, so that computation or the link may take the time. */
+static remat_status prepare_streams(struct graph *g)
+{
+    static const uint32_t zero[] = {0, 1, 3};
+    remat_status st = REMAT_OK;
+    struct subject *s = &g->subject;
+    uint32_t layers = 2 + random_draw(&g->random, LAYERS_MAX - 1);
+    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", 0, &s->device));
+    random_balance(&g->random, &s->device);
+    s->ranks = 2 << random_draw(&g->random, 2);
+    s->zero = zero[random_draw(&g->random, 3)];
+    s->device.within.latency_ns = 0;
+    s->device.within.bytes_per_ns =
+        s->device.memory_bytes_per_ns / exp2(random_draw(&g->random, 12));
+    g->random.mixed = true;
+    g->file.microbatches = 1 + random_draw(&g->random, 2);
+    uint32_t nodes = 2 + random_draw(&g->random, 8);
+    REMAT_TRY(random_graph(s->ctx, &s->arena, &g->random, nodes, layers, &g->source));
+    g->source->optimizer = (struct remat_optimizer){.kind = REMAT_OPTIMIZER_ADAMW,
+                                                    .beta1 = 0.9,
+                                                    .beta2 = 0.999,
+                                                    .epsilon = 1e-8,
+                                                    .weight_decay = 0.01};
+    REMAT_TRY(subject_prepare_graph(s, g->source, g->file.microbatches));
 fail:
     return st;
 }
@@ -516,6 +545,24 @@ static void check_foreign(uint32_t first, uint32_t seeds)
         100.0 * y.hit / y.optima, y.floor / y.graphs);
 }
 
+static void check_streams(uint32_t first, uint32_t seeds, bool committed)
+{
+    struct tally y = {0};
+    for (uint32_t seed = first; seed < first + seeds; seed++) {
+        char name[32];
+        snprintf(name, sizeof name, "streams seed %u", seed);
+        struct graph g = {.random = {.seed = seed}, .seed = seed, .name = name};
+        check_graph(&g, prepare_streams, false, &y);
+    }
+    printf(
+        "streams: %u graphs, %u decisions; bound / optimum %.9f on average of %u optima, %.1f %% "
+        "within 0.1 %%; floor / least %.9f\n",
+        y.graphs, y.decisions, y.ratio / y.optima, y.optima, 100.0 * y.hit / y.optima,
+        y.floor / y.graphs);
+    if (committed)
+        check_figure(y.ratio / y.optima, "compile_bound bound / optimum, streams");
+}
+
 static void check_samples(struct tally *y)
 {
     for (uint32_t k = 0; k < bound_sample_count; k++) {
@@ -577,14 +624,19 @@ static const char *const files[] = {
 };
 
 /* Arguments: the first seed, how many, and "print" in place of checks, which writes files of
- * tests/corpus; or "foreign", the first seed and how many; or "samples", or files of tests/corpus.
- * Without them all of this. */
+ * tests/corpus; or "foreign" or "streams", the first seed and how many; or "samples", or files of
+ * tests/corpus. Without them all of this. */
 int main(int argc, char **argv)
 {
     struct tally y = {0};
     if (argc > 1 && strcmp(argv[1], "foreign") == 0) {
         check_foreign(argc > 2 ? (uint32_t)atoi(argv[2]) : 1,
                       argc > 3 ? (uint32_t)atoi(argv[3]) : FOREIGN_GRAPHS);
+        return check_exit();
+    }
+    if (argc > 1 && strcmp(argv[1], "streams") == 0) {
+        check_streams(argc > 2 ? (uint32_t)atoi(argv[2]) : 1,
+                      argc > 3 ? (uint32_t)atoi(argv[3]) : STREAM_GRAPHS, false);
         return check_exit();
     }
     bool random = argc < 2 || (argv[1][0] >= '0' && argv[1][0] <= '9');
@@ -601,8 +653,10 @@ int main(int argc, char **argv)
         check_file(files[k], &y);
     if (argc < 2 || strcmp(argv[1], "samples") == 0)
         check_samples(&y);
-    if (argc < 2)
+    if (argc < 2) {
         check_foreign(1, FOREIGN_GRAPHS);
+        check_streams(1, STREAM_GRAPHS, true);
+    }
     printf(
         "%u graphs, %u of several ranks, %u with shards, %u decisions; bound / optimum %.9f on "
         "average of %u optima, %.1f %% within 0.1 %%; floor / least %.9f; %.1f %% of %u programs "

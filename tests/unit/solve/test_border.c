@@ -60,9 +60,12 @@ static void make_ways(struct test *t, struct sample *s, struct remat_border_item
 {
     struct remat_border *b = &s->border;
     item->way_begin = b->way_count;
-    for (uint32_t k = draw(t, 1, 2); k > 0; k--)
-        s->ways[b->way_count++] = (struct remat_border_way){
-            draw(t, 0, item->bytes / 256) * 256, (int64_t)draw(t, 0, k == 1 ? 20 : 200), 3 * k - 2};
+    for (uint32_t k = draw(t, 1, 2); k > 0; k--) {
+        struct remat_border_way *way = &s->ways[b->way_count++];
+        way->bytes = draw(t, 0, item->bytes / 256) * 256;
+        way->ps = (int64_t)draw(t, 0, k == 1 ? 20 : 200);
+        way->action = (uint8_t)(3 * k - 2);
+    }
     item->way_end = b->way_count;
 }
 
