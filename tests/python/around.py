@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lies around the plan: bytes outside the graphs against those that a real step leaves, messages, the report, the
 backend by its name, and the package as pip installs it."""
+import contextlib
 import json
+import logging
 import os
 import pathlib
 import shutil
@@ -16,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 import harness
 import peaks
 import remat
-from remat import _library, named, outside, sizes
+from remat import _library, costs, named, outside, sizes
 
 CASES = {}
 PACKAGE = harness.ROOT / "tools/python"
@@ -177,6 +179,53 @@ def infeasible_budget():
 
 
 @case
+def arguments_of_another_type():
+    """The error names the argument and its value."""
+    for name, value in (("margin", "0.05"), ("margin", None), ("margin", True), ("options", ["recomputable"]),
+                        ("optimizer", 3), ("model", "gpt2"), ("accumulate", 4), ("costs", ["h100-sxm"]),
+                        ("kernels", ["inductor"])):
+        settings = {"model": network(), "kernels": "aot_eager"} | {name: value}
+        wanted(lambda settings=settings: remat.backend("1GB", **settings), remat.Error, f"{name} {value!r}")
+    for name, value, shown in (("recomputable", ["mine::op"], "'mine::op'"), ("recomputable", [4], "4"),
+                               ("recomputable", "sin", "'sin'"), ("recomputable", 3, "3"), ("replay_random", "no", "'no'")):
+        wanted(lambda options={name: value}: remat.backend("1GB", kernels="aot_eager", options=options), remat.Error,
+               f"option '{name}'", shown)
+    for name, arguments in (("model", (3, None)), ("optimizer", (network(), 3))):
+        wanted(lambda given=arguments: remat.problem(given[0], torch.randn(8, 256), lambda f, x: f(x).sum(), given[1]),
+               remat.Error, f"{name} 3")
+
+
+@case
+def devices_without_a_description():
+    """One line in log and report says whose rates they have; none if the user names one, or remat knows the device."""
+    with mock.patch.object(torch.cuda, "get_device_name", lambda _: "Some GPU"):
+        for device, words in (("cuda", ("Some GPU", "h100-sxm")), ("mps", ("mps", "cpu")), ("xpu", ("xpu", "cpu"))):
+            with mock.patch.object(costs, "device_of", lambda _, device=device: torch.device(device)), \
+                    logged() as lines:
+                remarks = plan(network(), "1GB").report().remarks
+                named = plan(network(), "1GB", costs="l4").report().remarks
+            said = [one for one in remarks if "no description of the device" in one]
+            harness.check(len(said) == 1 and all(word in said[0] for word in words), f"{device}: {remarks}")
+            harness.check([one for one in lines if "no description" in one] == said, f"{device}: logged {lines}")
+            harness.check(not any("no description" in one for one in named), f"{device}: costs are named: {named}")
+    harness.check(not any("no description" in one for one in plan(network(), "1GB").report().remarks), "a CPU is unknown")
+
+
+@contextlib.contextmanager
+def logged():
+    """Lines of remat's log."""
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    log = logging.getLogger("remat")
+    log.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        log.removeHandler(handler)
+
+
+@case
 def settings_that_are_wrong():
     wanted(lambda: sizes.parse_bytes("80G"), remat.Error, "80GB or 80GiB?")
     wanted(lambda: remat.backend("much", kernels="aot_eager"), remat.Error, "'much' is not a number of bytes")
@@ -189,8 +238,8 @@ def settings_that_are_wrong():
                remat.Refused, f"mode '{mode}' makes CUDA graphs")
     wanted(lambda: torch.compile(network(), backend=remat.backend("1GB", kernels="aot_eager"), options={"x": 1})(
         torch.randn(8, 256)), remat.Error, "option 'x' of torch.compile is of Inductor")
-    harness.check(remat.backend("1GB", kernels="aot_eager", options={"recomputable": "mine::op"}).recomputable ==
-                  ("mine::op",), "one name is taken for its letters")
+    harness.check(remat.backend("1GB", kernels="aot_eager", options={"recomputable": "aten::sin"}).recomputable ==
+                  ("aten::sin",), "one name is taken for its letters")
     with mock.patch.object(torch, "__version__", "2.14.1"):
         wanted(lambda: remat.backend("1GB"), remat.Error, "2.15; this is 2.14.1", "aot_eager")
     wanted(lambda: remat.backend("1GB", kernels="aot_eager", margin=1.5), remat.Error, "margin 1.5")

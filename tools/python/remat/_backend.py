@@ -9,9 +9,9 @@ import math
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from . import (_planner, bare_problem, costs as costs_of, draws, fronts, inductor, keys, nodes, outside, proposals,
-               ranks, rules, steps)
-from ._torch import WORKS_WITH_INDUCTOR, default_partition, is_one_of
+from . import (_planner, arguments, bare_problem, costs as costs_of, draws, fronts, inductor, keys, nodes, outside,
+               proposals, ranks, rules, steps)
+from ._torch import default_partition
 from .calls import Calls, in_backward_pass
 from .eager import Eager
 from .errors import Error, InfeasibleBudget, Refused
@@ -23,7 +23,6 @@ from .variants import Graph
 
 LOG = logging.getLogger("remat")
 KERNELS = {"inductor": inductor.Inductor, "aot_eager": Eager}
-OPTIONS = ("recomputable", "replay_random")
 MODULES_SHOWN = 8  # in a remark
 CALLS_WATCHED = 4  # first calls of a graph in which gradients of earlier microbatches would show
 
@@ -55,26 +54,12 @@ class Backend:
     def __init__(self, budget, model=None, optimizer=None, kernels="inductor", margin=0.05, accumulate=None, costs=None,
                  options=None):
         self.budget_bytes = parse_bytes(budget)
-        if kernels not in KERNELS:
-            raise Error(f"kernels '{kernels}' is not one of {', '.join(KERNELS)}")
-        if not 0 <= margin < 1:
-            raise Error(f"margin {margin} is not a share of the budget in [0, 1)")
-        self.kernels = kernels
-        self.settings = {name: value for name, value in (options or {}).items() if name not in OPTIONS}  # of Inductor
-        if kernels == "inductor":
-            if not is_one_of(WORKS_WITH_INDUCTOR):
-                raise Error(f'kernels="inductor" works with PyTorch {", ".join(WORKS_WITH_INDUCTOR)}; this is '
-                            f'{torch.__version__}: use kernels="aot_eager"')
-            inductor.check_settings(self.settings)
-            if (options or {}).get("replay_random"):
-                raise Error("option 'replay_random' is for eager kernels: Inductor makes random numbers from seeds")
-        elif self.settings:
-            raise Error(f"unknown option '{min(self.settings)}' (accepted: {', '.join(OPTIONS)})")
+        arguments.check(model, optimizer, kernels, list(KERNELS), margin, accumulate, costs)
+        options = arguments.options_of(options, kernels)
+        self.recomputable, self.replay_random = options.recomputable, options.replay_random
+        self.kernels, self.settings = kernels, options.settings
         self.margin, self.margin_bytes = margin, int(self.budget_bytes * margin)
-        self.model, self.optimizer, self.accumulate = model, optimizer, accumulate
-        recomputable = (options or {}).get("recomputable", ())
-        self.costs, self.recomputable = costs, (recomputable,) if isinstance(recomputable, str) else tuple(recomputable)
-        self.replay_random = bool((options or {}).get("replay_random", False))
+        self.model, self.optimizer, self.accumulate, self.costs = model, optimizer, accumulate, costs
         self.outside = outside.count(model, optimizer, accumulate)
         self.planned, self.remarks = [], []
         self.calls = Calls(self._variant_of, self._finished, self.remark, model)
@@ -181,6 +166,9 @@ class Backend:
         if symbolic:
             self.remark(f"graph {number} has sizes that may change: it is planned for those it was traced with; no "
                          "promise above")
+        other = costs_of.stand_in(self.costs, joint.module)
+        if other:
+            self.remark(other)
         preferred = sum(count for name, count in tags.items() if name.startswith("PREFER_"))
         if preferred:
             self.remark(f"{preferred} PREFER_* tags of checkpointing are ignored: the plan decides; MUST_* tags hold")

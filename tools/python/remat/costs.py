@@ -67,14 +67,33 @@ def of_description(name, dtype):
 
 
 def at_hand(device):
-    """The name of the description for the device that tensors of a graph lie on."""
-    if device.type != "cuda":
-        return "cpu"
-    gpu = torch.cuda.get_device_name(device)
-    for path in sorted(DEVICES.glob("*.json")):
-        if "." not in path.stem and gpu in described(path.stem).get("cuda", {}).get("gpus", ()):
-            return path.stem
-    return "h100-sxm"
+    """The name of the description for the device that tensors of a graph lie on, else of one that stands in for it."""
+    return _own_description(device) or ("h100-sxm" if device.type == "cuda" else "cpu")
+
+
+def _own_description(device):
+    if device.type == "cuda":
+        gpu = torch.cuda.get_device_name(device)
+        for path in sorted(DEVICES.glob("*.json")):
+            if "." not in path.stem and gpu in described(path.stem).get("cuda", {}).get("gpus", ()):
+                return path.stem
+    return "cpu" if device.type == "cpu" else None
+
+
+def stand_in(costs, module):
+    """What to tell the user if the costs of a graph are those of another device, or None."""
+    device = device_of(module)
+    if costs is not None or _own_description(device):
+        return None
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return (f"there is no description of the device {name}: costs are those of {at_hand(device)}; name a nearer one in "
+            'costs=, or pass costs="measured" or remat.Costs')
+
+
+def device_of(module):
+    """That of what a graph computes."""
+    results = (tensor for node in module.graph.nodes if node.op == "call_function" for tensor in tensors(node))
+    return next((tensor.device for tensor in results), torch.device("cpu"))
 
 
 def facts(costs, inputs):
@@ -91,10 +110,9 @@ def resolve(costs, module):
     """The costs for a joint graph: what the user gave, or the description of the device at hand."""
     if isinstance(costs, Costs):
         return costs
-    results = [tensor for node in module.graph.nodes if node.op == "call_function" for tensor in tensors(node)]
     products = [tensor for node in module.graph.nodes if node.op == "call_function" and flops(node)
                 for tensor in tensors(node)[:1]]
-    device = results[0].device if results else torch.device("cpu")
+    device = device_of(module)
     dtype = products[0].dtype if products else torch.float32
     if costs == MEASURED:
         return measured.of_graph(module, device, of_description(at_hand(device), dtype))

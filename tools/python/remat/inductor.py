@@ -31,8 +31,8 @@ def check_settings(settings):
     """Refuses what is no setting of Inductor's, and what allocates by rules of its own."""
     known = inductor_config.get_config_copy()
     for name in settings:
-        if name.replace("-", "_") not in known:
-            raise Error(f"option '{name}' is neither remat's nor a setting of torch._inductor.config")
+        if not isinstance(name, str) or name.replace("-", "_") not in known:
+            raise Error(f"option {name!r} is neither remat's nor a setting of torch._inductor.config")
     if settings.get("triton.cudagraphs", known["triton.cudagraphs"]):
         raise Refused("triton.cudagraphs: CUDA graphs keep memory of their own beside the budget: leave them off")
     for name in fused.AS_PLANNED:

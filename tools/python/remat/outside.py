@@ -52,8 +52,6 @@ def count(model, optimizer, accumulate):
         if optimizer is not None:
             raise Error("optimizer= without model=: the bytes of its states are only part of what lives outside")
         return Outside(False)
-    if not isinstance(model, torch.nn.Module):
-        raise Error(f"model must be a torch.nn.Module, not {type(model).__name__}")
     if any(isinstance(module, FSDPModule) for module in model.modules()):
         return _of_shards(model, optimizer, accumulate)
     parameters = list(model.parameters())

@@ -8,7 +8,7 @@ import copy
 import torch
 from torch import fx
 
-from . import costs as costs_of, picture
+from . import arguments, costs as costs_of, picture
 from ._backend import Backend, Planned
 from ._torch import BackendCompilerFailed, FakeTensor, FakeTensorMode, enter_autocast, tree_leaves, tree_map
 from .errors import Error, InfeasibleBudget, Refused
@@ -92,6 +92,7 @@ def problem(model, batch, loss, optimizer=None, target="h100-sxm", accumulate=No
     """`loss(model, batch)` is the loss of a step; model and batch may be of any device, "meta" included, and are not
     changed. `target` is a device that remat knows by name."""
     on_gpu = bool({"cuda", "rocm"} & set(costs_of.described(target)))
+    arguments.check_model(model)
     mode, copies = FakeTensorMode(), {}
     for one in [*model.parameters(), *model.buffers(), *_constants(model), *tree_leaves(batch)]:
         if isinstance(one, torch.Tensor):
@@ -130,6 +131,7 @@ def _of_copies(optimizer, copies):
     """The optimizer as the package counts its bytes: class and groups, of the copies and before its first step."""
     if optimizer is None:
         return None
+    arguments.check_optimizer(optimizer)
     if any(id(one) not in copies for group in optimizer.param_groups for one in group["params"]):
         raise Error("the optimizer has parameters that are not of the model")
     found = object.__new__(type(optimizer))
