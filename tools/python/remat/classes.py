@@ -65,3 +65,10 @@ def is_gather(node):
     return getattr(node.target, "_overloadpacket", None) in (
         aten.embedding, aten.gather, aten.index, aten.index_select, aten._unsafe_index, aten._unsafe_masked_index)
 
+
+
+def widens(node):
+    """A cast to as many bytes or more, which each reader makes for itself."""
+    if node.target is not prims.convert_element_type.default:
+        return False
+    return tensors(node)[0].element_size() >= tensors(node.args[0])[0].element_size()

@@ -17,6 +17,8 @@ from ._orders import RANK_MAX, Graph
 
 FORWARD, LOSS, BACKWARD = "forward", "loss", "backward"
 LARGE = 64  # the loss begins after the last value of at least that part of the largest
+SMALL = 16  # a value so many times smaller than what reads it is made there
+LEAVES = 8  # that are read in place of one value, at most
 RESULT = "a result of the graph"
 PINNED = ("MUST_SAVE", "reads what is mutated", RESULT)  # reasons for which a fused operator runs once
 MOST_INPUTS = 200  # of a node
@@ -55,10 +57,14 @@ class Foreign:
         self.values, self.views, self.stands_for, self.phases, self.token = {}, {}, [], [], None
         results = {joint.owner(node) for node in joint.forward_outputs}
         self.once = {node: reason or (RESULT if node in results else None) for node, reason in joint.once.items()}
-        first = [node for node in joint.scheduled if node in joint.before and not self._is_part(node)]
-        then = [node for node in joint.scheduled if node not in joint.before and not self._is_part(node)]
-        self.remade = self._left_to_backward(first)
-        first = [node for node in first if node not in self.remade]
+        units = [node for node in joint.scheduled if not self._is_part(node)]
+        self.read = {node: self._read(node) for node in units}
+        wanted = self._wanted(units, [*joint.forward_outputs, *joint.backward_outputs])
+        early = self._wanted([node for node in units if node in joint.before], joint.forward_outputs)
+        self.within = {node for node in units if node not in wanted}
+        self.remade = {node for node in wanted if node in joint.before and node not in early}
+        first = [node for node in units if node in early]
+        then = self._columns_last([node for node in units if node in wanted and node not in joint.before])
         loss = self._loss(first)
         for node in joint.nodes:
             if node.op in ("placeholder", "get_attr") and tensors(node) and not is_tangent(node):
@@ -73,7 +79,7 @@ class Foreign:
         for node in joint.tangents:
             for tensor in tensors(node)[:1]:
                 self._results(node, None, "once", [], BACKWARD, [(node, tensor, sizes(tensor))], launches=0)
-        for node in [*(node for node in joint.scheduled if node in self.remade), *then]:
+        for node in [*(node for node in units if node in self.remade), *then]:
             self._add(node, BACKWARD)
         late = self._numbers([*joint.backward_outputs, *joint.tangents, *(update.args[1] for update in joint.updates)])
         outputs += self._end(list(dict.fromkeys((held if beside is None else []) + late)), BACKWARD)
@@ -81,6 +87,21 @@ class Foreign:
 
     def _is_part(self, node):
         return is_getitem(node) and node.args[0] in self.joint.scheduled
+
+    def _columns_last(self, then):
+        """Between two opaque operators, reductions over other axes than the last, and what is made of them, come last:
+        they read what a kernel has written, which so is no smaller than it could be."""
+        order, late = [], {}
+        for node in then:
+            kind = classes.of(node)
+            if kind == classes.OPAQUE or self.once[node]:
+                order, late = [*order, *late, node], {}
+            elif any(source in late for source in self.joint.sources(node)) or (
+                    kind == classes.REDUCTION and classes.reduced_axes(node) != [value(node.args[0]).dim() - 1]):
+                late[node] = True
+            else:
+                order.append(node)
+        return [*order, *late]
 
     def _loss(self, first):
         """Nodes after the last large value of the forward pass."""
@@ -138,54 +159,71 @@ class Foreign:
         logical = sizes(result)
         stated = self._shared_shape(node, logical)
         gathered = node.args[0] if classes.is_gather(node) else None
-        inputs = []
-        for one in dict.fromkeys([*self._tensor_operands(node), *([gathered] if gathered is not None else [])]):
-            for made_of in self._made_of(one) if one is gathered and phase != BACKWARD else [one]:
-                inputs.append(self._operand(made_of, logical, stated, phase, result if one is gathered else None))
+        inputs = [self._operand(one, logical, stated, phase, result if operand is gathered else None)
+                  for operand, made_of in self.read[node] for one in made_of if self._is_read(one)]
         self._results(node, node, "pointwise", list(dict.fromkeys(inputs)), phase, [(node, result, stated)], pin)
 
-    def _made_of(self, node):
-        """What a kernel reads to make elements of a value where it gathers them, as Inductor does if that is no more
-        than the value has."""
-        def leaves(one):
-            unit = self.joint.unit(one)
-            if unit in self.joint.scheduled and classes.of(unit) == classes.POINTWISE and not self.joint.once[unit] \
-                    and not classes.is_gather(unit):
-                for operand in unit.all_input_nodes:
-                    if tensors(operand):
-                        yield from leaves(operand)
-            else:
-                yield one
-        found = list(dict.fromkeys(leaves(node)))
-        size = sum(storage_bytes(tensors(one)[0]) for one in found)
-        return found if size <= storage_bytes(tensors(node)[0]) else [node]
+    # --- what a kernel reads ---
 
-    def _left_to_backward(self, first):
-        """Nodes of the forward pass that only gathers read there, which make their elements for themselves."""
-        wanted, todo = set(), [node for node in self.joint.forward_outputs if isinstance(node, fx.Node)]
-        todo += [node for node in first if self.joint.once[node] or classes.of(node) == classes.OPAQUE]
-        todo += [update.args[1] for update in self.joint.updates]
+    def _read(self, node):
+        """[(an operand, what a kernel of the node reads for it)]: in place of a small value, of a wider cast, and of
+        what is gathered, what they are made of, as Inductor computes them where they are read."""
+        kind = classes.OPAQUE if self.once[node] not in (None, *PINNED) else classes.of(node)
+        if kind == classes.OPAQUE:
+            return [(operand, [operand]) for operand in node.all_input_nodes]
+        whole = [node, *node.all_input_nodes] if kind == classes.POINTWISE else []
+        elements = max((math.prod(sizes(tensor)) for one in whole for tensor in tensors(one)), default=0)
+        return [(operand, self._made_of(operand, elements, classes.is_gather(node) and operand is node.args[0]))
+                for operand in node.all_input_nodes]
+
+    def _made_of(self, operand, elements, is_gathered):
+        def is_made(node, unit):
+            return unit in self.joint.scheduled and classes.of(unit) == classes.POINTWISE and not (
+                self.joint.once[unit] or classes.is_gather(unit)) and (
+                is_gathered or is_small(node) or node is unit and classes.widens(unit))
+
+        def is_small(node):
+            return SMALL * count(node) <= elements
+
+        found, seen, todo = [], set(), [operand] if tensors(operand) else []
         while todo:
             node = todo.pop()
-            if node in wanted:
+            unit = self.joint.unit(node)
+            if node in seen:
                 continue
-            wanted.add(node)
-            for operand in node.all_input_nodes:
-                if classes.is_gather(node) and operand is node.args[0] and tensors(operand):
-                    todo += self._made_of(operand)
-                else:
-                    todo.append(operand)
-        return {node for node in first if node not in wanted}
+            seen.add(node)
+            if is_made(node, unit):
+                todo += [inner for inner in reversed(unit.all_input_nodes) if tensors(inner)]
+            else:
+                found.append(node)
+        size = sum(storage_bytes(tensors(one)[0]) for one in found)
+        fits = len(found) <= LEAVES and (all(map(is_small, found)) or size <= storage_bytes(tensors(operand)[0]))
+        return found if fits else [operand]
+
+    def _wanted(self, units, outputs):
+        """Of some nodes those that must have a value of their own."""
+        todo = [node for node in outputs if isinstance(node, fx.Node)]
+        todo += [update.args[1] for update in self.joint.updates]
+        todo += [node for node in units if classes.of(node) == classes.OPAQUE or self.once[node]]
+        wanted, units = set(), set(units)
+        while todo:
+            node = self.joint.unit(todo.pop())
+            node = node.args[0] if self._is_part(node) else node
+            if node in units and node not in wanted:
+                wanted.add(node)
+                todo += [one for _, made_of in self.read[node] for one in made_of]
+        return wanted
 
     def _shared_shape(self, node, logical):
         """That of the first operand with the same elements in the same order, of the inputs last."""
+        read = [one for _, made_of in self.read[node] for one in made_of if self._is_read(one)]
         found = [self.values[self._root(one)] for one in sorted(
-            self._tensor_operands(node), key=lambda one: self._root(one).op != "call_function") if self._in_order(one)]
+            read, key=lambda one: self._root(one).op != "call_function") if self._in_order(one)]
         return next((known.shape for known in found if known.elements == math.prod(logical)
                      and blocks(logical, known.shape)), logical)
 
     def _reduction(self, node, phase, pin):
-        operand = node.args[0]
+        operand = self.read[node][0][1][0]
         known, logical, axes = self.values[self._root(operand)], sizes(value(operand)), classes.reduced_axes(node)
         stated = known.shape if self._in_order(operand) and known.elements == math.prod(logical) else logical
         kept = restated([1 if axis in axes else size for axis, size in enumerate(logical)], logical, stated)
@@ -193,6 +231,8 @@ class Foreign:
             stated, kept = logical, [1 if axis in axes else size for axis, size in enumerate(logical)]
         read = self._operand(operand, logical, stated, phase)
         reduced = [axis for axis, size in enumerate(stated) if size > 1 and kept[axis] == 1]
+        if phase != BACKWARD and LARGE * math.prod(kept) <= math.prod(stated):
+            pin = "save"  # a statistic: reducing again would cost as little, but divide kernels that Inductor fuses
         # Over axes of one element, as of a batch of one, nothing is reduced.
         op = "pointwise" if not reduced else "row_reduce" if reduced == [len(stated) - 1] else "reduce"
         for holder, tensor in self._holders(node):
@@ -246,8 +286,8 @@ class Foreign:
 
     # --- operands ---
 
-    def _tensor_operands(self, node):
-        return [one for one in node.all_input_nodes if self._root(one) in self.values and tensors(one)]
+    def _is_read(self, node):
+        return self._root(node) in self.values and tensors(node)
 
     def _in_order(self, node):
         """All elements of its root, row by row; repeated ones, along axes of stride 0, aside."""
@@ -292,6 +332,12 @@ class Foreign:
 
 
 # --- shapes ---
+
+def count(node):
+    """Elements that are there once."""
+    tensor = tensors(node)[0]
+    return moved_bytes(tensor) // tensor.element_size()
+
 
 def without_ones(shape):
     """Without the axes of length 1 in front, over which all broadcasts are alike."""

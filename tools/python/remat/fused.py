@@ -4,6 +4,7 @@ forward and a backward graph.
 
 What the plan computes inside a kernel of the backward pass is one run there, before the first such kernel; whoever
 compiles the graph decides again what is computed where it is read."""
+import collections
 import dataclasses
 import functools
 import itertools
@@ -84,9 +85,20 @@ class Planner:
 
     def _sequence(self, runs):
         """(rows in the order of the kernels, places written, places inside). What a kernel of the backward pass computes
-        for itself is a run of its own."""
+        for itself is a run of its own. What has no value in the plan runs before it is read, in each pass and again where
+        what it is made of ran again."""
         sequence, written, inside, done = [], set(), set(), set()
-        border = self.at[BORDER]
+        border, within = self.at[BORDER], {self.at[node] for node in self.foreign.within}
+        made_of_it = collections.defaultdict(list)  # of a row: readers that have no value in the plan
+        for row in within:
+            for source in self.rows[row].inputs:
+                made_of_it[source].append(row)
+
+        def forget(row):
+            for reader in made_of_it[row]:
+                if reader in done:
+                    done.discard(reader)
+                    forget(reader)
 
         def add(row):
             for source in self.rows[row].inputs:
@@ -94,10 +106,13 @@ class Planner:
                     add(source)
             sequence.append(row)
             done.add(row)
+            forget(row)
+
         for kernel in _kernels(runs):
             late = any(run.round or self.foreign.phases[run.node] == BACKWARD for run in kernel)
             if late and border not in done:
                 add(border)
+                done -= within
             here, stored = {}, set()
             for run in kernel:
                 node = self.foreign.stands_for[run.node]
@@ -112,8 +127,9 @@ class Planner:
             written |= stored if late else set()
             inside |= {*here.values()} - stored
         for row in range(len(self.rows)):
-            if row not in done:
+            if row not in done | within:
                 add(row)
+        inside |= {place for place, row in enumerate(sequence) if row in within}
         return sequence, written, inside
 
 
