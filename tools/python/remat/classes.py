@@ -63,7 +63,8 @@ def _argument(node, *names):
 def is_gather(node):
     """It reads as much of its first operand as it writes, from anywhere in it."""
     return getattr(node.target, "_overloadpacket", None) in (
-        aten.embedding, aten.gather, aten.index, aten.index_select, aten._unsafe_index, aten._unsafe_masked_index)
+        aten.embedding, aten.gather, aten.index, aten.index_select, aten._unsafe_index, aten._unsafe_masked_index,
+        prims.inductor_lookup_seed)
 
 
 

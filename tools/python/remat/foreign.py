@@ -170,11 +170,17 @@ class Foreign:
         what is gathered, what they are made of, as Inductor computes them where they are read."""
         kind = classes.OPAQUE if self.once[node] not in (None, *PINNED) else classes.of(node)
         if kind == classes.OPAQUE:
-            return [(operand, [operand]) for operand in node.all_input_nodes]
+            return [(operand, [] if self._is_constant(operand) else [operand]) for operand in node.all_input_nodes]
         whole = [node, *node.all_input_nodes] if kind == classes.POINTWISE else []
         elements = max((math.prod(sizes(tensor)) for one in whole for tensor in tensors(one)), default=0)
         return [(operand, self._made_of(operand, elements, classes.is_gather(node) and operand is node.args[0]))
                 for operand in node.all_input_nodes]
+
+    def _is_constant(self, operand):
+        """Made of nothing, such as the zeros that a gradient is added to: it becomes the result."""
+        unit = self.joint.unit(operand)
+        return (unit in self.joint.scheduled and classes.of(unit) == classes.POINTWISE and not self.joint.once[unit]
+                and not any(map(tensors, unit.all_input_nodes)))
 
     def _made_of(self, operand, elements, is_gathered):
         def is_made(node, unit):
@@ -242,7 +248,8 @@ class Foreign:
     def _opaque(self, node, phase, _):
         once = self.once[node]
         ordered = rules.keeps_order(once)
-        inputs = [self.values[self._root(one)].number for one in node.all_input_nodes if self._root(one) in self.values]
+        inputs = [self.values[self._root(one)].number for _, made_of in self.read[node] for one in made_of
+                  if self._root(one) in self.values]
         inputs += [self.token] if ordered and self.token is not None else []
         results = [(holder, tensor, self._read_as(holder, tensor)) for holder, tensor in self._holders(node)]
         beside = scratch_bytes(node) + sum(storage_bytes(tensor) for tensor in self._unread(node, results))
