@@ -158,6 +158,12 @@ def five_saved():
     return [size(made["arena_bytes"])]
 
 
+def several_machines(model):
+    """The mean of its ratios on several machines over those on one."""
+    row = rf"^\| llm-foundry benchmarks \| {model} \| H100-80 SXM \|(?: [\d.]+ \|){{5}} ([\d.]+) \| (?:yes|no) \|$"
+    return shown("docs/tables/published.md", row)[0]
+
+
 BENCHMARKS = "docs/benchmarks.md"
 LLAMA_3B = "llama3.2-3b --batch 1 --seq 4096 --dtype bf16"
 FIGURES = [
@@ -172,6 +178,8 @@ FIGURES = [
     (BENCHMARKS, "Where exposed transfers are {} % of the step or more",
      lambda: shown(BENCHMARKS, r"^\| exposed transfers \| (\d+) % and more \|")),
     (BENCHMARKS, "are predicted {} times as long as published", lambda: [cells(BENCHMARKS, "exposed transfers | 40 % and more")[1]]),
+    (BENCHMARKS, "of MPT 13B they make it {} times and of MPT 30B {} times as large",
+     lambda: [several_machines(model) for model in ("MPT-13b", "MPT-30b")]),
     (BENCHMARKS, "predicted {} to {} % faster than the whole published step", lambda: torchtitan(6)),
     (BENCHMARKS, "predicted rates are {} to {} % higher", lambda: torchtitan(3)),
     (BENCHMARKS, "assumes {} GB/s between machines", lambda: [f"{device('a100-80')['links']['between_bytes_per_s'] / 1e9:g}"]),
