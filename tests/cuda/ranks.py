@@ -217,7 +217,7 @@ def traced(work):
     graph(work, "gpt2-tiny", "--layers", 1, "--batch", 2, "--seq", 8)
     plan(work, "ranks.plan", "--mesh", "dp=2", "--zero", 1, "--target", "h200")
     must(run([tools.folder.parent / "tests/e2e/stretch", "ranks.plan"], cwd=work))
-    must(train(work, "ranks.plan", "cuda", "--steps", 2, "--trace", "trace.json",
+    must(train(work, "ranks.plan", "cuda", "--steps", 3, "--trace", "trace.json",
                **variables(work, REMAT_DOUBLE_GPUS=2)))
     trace = json.loads((pathlib.Path(work) / "trace.json").read_text())["traceEvents"]
     for rank in range(2):
