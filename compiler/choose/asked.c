@@ -3,7 +3,7 @@
 
 #include "size.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <stdlib.h>
 
 enum asked_kind { FLAG, TEXT, WORD, INTEGER, SIZE, TIME, GLOBS };
@@ -60,13 +60,13 @@ static bool is_word(const char *words, const char *value)
     return false;
 }
 
+/* One that is beyond every integer is beyond its range, too. */
 static remat_status check_integer(remat_context *ctx, const struct asked_row *row,
                                   const char *value)
 {
     char *end;
-    errno = 0;
     long long number = strtoll(value, &end, 10);
-    if (end != value && !*end && !errno && number >= row->least && number <= row->most)
+    if (end != value && !*end && number >= row->least && number <= row->most)
         return REMAT_OK;
     return remat_error(ctx, REMAT_ERROR_USAGE, "--%s '%.200s' is not %lld to %lld%s%s", row->name,
                        value, (long long)row->least, (long long)row->most, row->words ? " or " : "",
@@ -100,17 +100,22 @@ static remat_status check_value(remat_context *ctx, const struct asked_row *row,
     }
 }
 
+const char *remat_asked_name(size_t number)
+{
+    return number < ROWS ? rows[number].name : NULL;
+}
+
 remat_status remat_asked_check(remat_context *ctx, const char *name, const char *value)
 {
-    char names[REMAT_MESSAGE_BYTES] = "";
     const struct asked_row *row = find_row(name);
-    if (row)
-        return check_value(ctx, row, value);
-    for (size_t k = 0, used = 0; k < ROWS && used < sizeof names; k++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", k ? ", " : "",
-                                 rows[k].name);
-    return remat_error(ctx, REMAT_ERROR_USAGE, "no option is named '%.100s' (accepted: %s)", name,
-                       names);
+    assert(row);
+    return check_value(ctx, row, value);
+}
+
+bool remat_asked_is_flag(const char *name)
+{
+    const struct asked_row *row = find_row(name);
+    return row && row->kind == FLAG;
 }
 
 bool remat_asked_repeats(const char *name)

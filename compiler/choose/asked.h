@@ -13,8 +13,11 @@ struct remat_asked {
     const char *model; /* the graph's name in messages: its file */
 };
 
-/* REMAT_ERROR_USAGE: there is no such option, which lists all, or it cannot have the value. */
+/* The options by number; NULL: no more. */
+const char *remat_asked_name(size_t number);
+/* REMAT_ERROR_USAGE: the option, which there is, cannot have the value. */
 remat_status remat_asked_check(remat_context *ctx, const char *name, const char *value);
+bool remat_asked_is_flag(const char *name);
 bool remat_asked_repeats(const char *name); /* given several times, each counts */
 
 bool remat_asks(const struct remat_asked *asked, const char *name);

@@ -169,11 +169,16 @@ remat_status remat_settings_read(remat_context *ctx, struct remat_arena *arena,
     out->search.solver = strcmp(remat_asked_text(asked, "solver", ""), "manual") == 0
                              ? REMAT_SOLVER_MANUAL
                              : REMAT_SOLVER_PER_OP;
-    if (out->search.has_budget && capacity && out->search.budget_bytes > capacity)
+fail:
+    return st;
+}
+
+void remat_settings_warn(remat_context *ctx, const struct remat_compile_settings *settings)
+{
+    uint64_t capacity = settings->device.capacity_bytes, budget = settings->search.budget_bytes;
+    if (settings->search.has_budget && capacity && budget > capacity)
         remat_log(ctx, REMAT_SEVERITY_WARNING,
                   "budget %" PRIu64 " B exceeds the %" PRIu64
                   " B of %s; the plan will not run there",
-                  out->search.budget_bytes, capacity, out->device.name);
-fail:
-    return st;
+                  budget, capacity, settings->device.name);
 }

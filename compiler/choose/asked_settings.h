@@ -11,6 +11,9 @@ remat_status remat_settings_read(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_asked *asked,
                                  struct remat_compile_settings *out);
 
+/* On a budget that the device does not have. */
+void remat_settings_warn(remat_context *ctx, const struct remat_compile_settings *settings);
+
 /* Records in a plan the settings that bear on its commands. `bindings` are those in use. */
 remat_status remat_settings_record(struct remat_arena *arena, const struct remat_asked *asked,
                                    const char *bindings, struct remat_compile_settings *out);

@@ -36,7 +36,38 @@ REMAT_WRITE_TABLES(graph_Symbol, struct remat_graph, struct remat_symbol, symbol
     COPY_TEXT(name);
 })
 
-REMAT_WRITE_TABLES(graph_Scope, struct remat_graph, struct remat_scope, scopes, scope_count,
+struct scope_table { /* in the order in which nodes use them, the top level first */
+    struct remat_scope *scopes;
+    uint32_t scope_count;
+    uint32_t *index; /* by the graph's number: the file's */
+};
+
+static void number_scope(const struct remat_graph *graph, uint32_t scope, struct scope_table *out)
+{
+    if (!remat_is_none(out->index[scope]))
+        return;
+    out->index[scope] = out->scope_count;
+    out->scopes[out->scope_count++] = graph->scopes[scope];
+}
+
+static remat_status order_scopes(struct remat_writer *w, const struct remat_graph *graph,
+                                 struct scope_table *out)
+{
+    remat_status st = REMAT_OK;
+    *out = (struct scope_table){0};
+    REMAT_TRY_NEW(w->scratch, out->scopes, graph->scope_count);
+    REMAT_TRY_NEW(w->scratch, out->index, graph->scope_count);
+    memset(out->index, 0xff, graph->scope_count * sizeof *out->index);
+    number_scope(graph, REMAT_TOP.i, out);
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        number_scope(graph, graph->nodes[n].scope.i, out);
+    for (uint32_t s = 0; s < graph->scope_count; s++)
+        number_scope(graph, s, out);
+fail:
+    return st;
+}
+
+REMAT_WRITE_TABLES(graph_Scope, struct scope_table, struct remat_scope, scopes, scope_count,
                    { COPY_TEXT(path); })
 
 REMAT_WRITE_TABLES(graph_Value, struct remat_graph, struct remat_value_info, values, value_count, {
@@ -68,10 +99,11 @@ REMAT_WRITE_TABLES(graph_Attribute, struct remat_node_info, struct remat_attribu
                        COPY_TEXT(key);
                    })
 
-struct node_table { /* nodes, and what number the file gives each op */
+struct node_table { /* nodes, and what number the file gives each op and scope */
     const struct remat_node_info *nodes;
     uint32_t node_count;
     const int32_t *index;
+    const uint32_t *scopes;
 };
 
 _Static_assert(sizeof(remat_value) == sizeof(int32_t), "ids are written as they are");
@@ -79,7 +111,7 @@ REMAT_WRITE_TABLES(graph_Node, struct node_table, struct remat_node_info, nodes,
     in.op = whole->index[from->op];
     in.inputs = (struct remat_fb_array){from->inputs, from->input_count};
     in.outputs = (struct remat_fb_array){from->outputs, from->output_count};
-    in.scope = (int32_t)from->scope.i;
+    in.scope = (int32_t)whole->scopes[from->scope.i];
     in.phase = from->phase;
     in.origin = from->origin == from->op ? -1 : whole->index[from->origin];
     in.origin_group = from->origin_group == i ? -1 : (int32_t)from->origin_group;
@@ -137,6 +169,7 @@ static remat_status write_graph(struct remat_writer *w, const void *what,
     remat_status st = REMAT_OK;
     const struct remat_graph *graph = what;
     int32_t index[REMAT_OP_COUNT];
+    struct scope_table scopes;
     struct remat_fb_graph_Graph in = {.format_version = REMAT_FORMAT_VERSION,
                                       .min_reader_version = REMAT_FORMAT_VERSION,
                                       .required_features = features(graph),
@@ -147,9 +180,10 @@ static remat_status write_graph(struct remat_writer *w, const void *what,
     REMAT_TRY(remat_writer_text(w, graph->plan_only, &in.plan_only));
     REMAT_TRY(write_opcodes(w, graph, index, &in.opcodes));
     REMAT_TRY(write_symbols(w, graph, &in.symbols));
-    REMAT_TRY(write_scopes(w, graph, &in.scopes));
+    REMAT_TRY(order_scopes(w, graph, &scopes));
+    REMAT_TRY(write_scopes(w, &scopes, &in.scopes));
     REMAT_TRY(write_values(w, graph, &in.values));
-    const struct node_table nodes = {graph->nodes, graph->node_count, index};
+    const struct node_table nodes = {graph->nodes, graph->node_count, index, scopes.index};
     REMAT_TRY(write_nodes(w, &nodes, &in.nodes));
     REMAT_TRY(write_updates(w, graph, &in.updates));
     if (graph->optimizer.kind != REMAT_OPTIMIZER_NONE)

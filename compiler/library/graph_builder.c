@@ -3,6 +3,7 @@
  * verifier of all graphs does the rest at the end. */
 #include "library.h"
 
+#include "graph_lex.h"
 #include "ops.h"
 #include "range.h"
 
@@ -13,7 +14,8 @@ struct addition { /* arguments of a guarded call */
     const char *name;
     const remat_value_spec *value;
     const remat_node_spec *node;
-    uint32_t id, *out;
+    uint32_t id, second, *out;
+    int64_t number, *out_number;
 };
 
 static remat_status invalid_node(remat_graph_builder *g, const remat_node_spec *node,
@@ -29,7 +31,9 @@ static remat_status invalid_node(remat_graph_builder *g, const remat_node_spec *
 static remat_status begin(void *user)
 {
     struct addition *a = user;
-    a->to->graph = remat_graph_create(&a->to->handle.arena, a->name);
+    struct remat_arena *arena = &a->to->handle.arena;
+    a->to->label = remat_string(arena, a->name, strlen(a->name));
+    a->to->graph = remat_graph_create(arena, a->to->label);
     return REMAT_OK;
 }
 
@@ -62,6 +66,22 @@ static remat_status check_open(const remat_graph_builder *g)
 
 /* --- values --- */
 
+/* The k-th of an array, whose elements are as long as the host's are. */
+static remat_value_spec value_at(const remat_value_spec *values, uint32_t k)
+{
+    remat_value_spec out;
+    remat_handle_take((const char *)values + k * values->struct_size, sizeof out, &out);
+    return out;
+}
+
+static uint8_t find_role(const char *name)
+{
+    uint8_t role = 0;
+    while (role < REMAT_ROLE_COUNT && strcmp(remat_lex_role(role), name) != 0)
+        role++;
+    return role;
+}
+
 static remat_status check_value(remat_graph_builder *g, const remat_value_spec *v)
 {
     static const char *const pins[] = {NULL, "save", "recompute"};
@@ -74,6 +94,11 @@ static remat_status check_value(remat_graph_builder *g, const remat_value_spec *
         fault = "its dtype is unknown";
     else if (v->rank > REMAT_VALUE_RANK_MAX)
         fault = "it has too many axes";
+    else if (v->role && find_role(v->role) == REMAT_ROLE_COUNT)
+        fault = "its role is unknown";
+    else if (v->initializer && strcmp(v->initializer, "constant") != 0 &&
+             strcmp(v->initializer, "normal") != 0)
+        fault = "its initializer is neither \"constant\" nor \"normal\"";
     else if (v->pin && strcmp(v->pin, pins[REMAT_PIN_SAVE]) != 0 &&
              strcmp(v->pin, pins[REMAT_PIN_RECOMPUTE]) != 0)
         fault = "its pin is neither \"save\" nor \"recompute\"";
@@ -83,25 +108,40 @@ static remat_status check_value(remat_graph_builder *g, const remat_value_spec *
 }
 
 /* Of a checked value. */
-static remat_value add_value(remat_graph_builder *g, const remat_value_spec *v)
+static remat_value add_value(remat_graph_builder *g, const remat_value_spec *v, uint8_t role)
 {
+    struct remat_stated *stated;
     struct remat_value_info info = {.name =
                                         remat_string(&g->handle.arena, v->name, strlen(v->name)),
-                                    .role = REMAT_ROLE_ACTIVATION,
+                                    .role = v->role ? find_role(v->role) : role,
+                                    .trainable = v->trainable,
+                                    .no_decay = v->no_decay,
+                                    .init_mean = v->init_mean,
+                                    .init_std = v->init_std,
+                                    .unpadded_rows = v->unpadded_rows,
                                     .node = REMAT_NO_NODE};
     (void)remat_dtype_parse(v->dtype, strlen(v->dtype), &info.dtype);
     info.shape.rank = v->rank;
     memcpy(info.shape.dims, v->shape, v->rank * sizeof *v->shape);
     if (v->pin)
         info.pin = *v->pin == 's' ? REMAT_PIN_SAVE : REMAT_PIN_RECOMPUTE;
+    if (v->initializer)
+        info.initializer = *v->initializer == 'c' ? REMAT_INIT_CONSTANT : REMAT_INIT_NORMAL;
+    if (v->layout_axis) {
+        REMAT_NEW(&g->handle.arena, stated, 1);
+        *stated = (struct remat_stated){
+            .axis = remat_string(&g->handle.arena, v->layout_axis, strlen(v->layout_axis)),
+            .blocks = v->layout_blocks,
+            .dimension = v->layout_dimension};
+        info.stated = stated;
+    }
     return remat_graph_add_value(&g->handle.arena, g->graph, &info);
 }
 
 static remat_status add_input(void *user)
 {
     struct addition *a = user;
-    remat_value v = add_value(a->to, a->value);
-    a->to->graph->values[v.i].role = REMAT_ROLE_INPUT;
+    remat_value v = add_value(a->to, a->value, REMAT_ROLE_INPUT);
     *a->out = v.i;
     return REMAT_OK;
 }
@@ -109,9 +149,10 @@ static remat_status add_input(void *user)
 remat_status remat_graph_builder_add_input(remat_graph_builder *graph,
                                            const remat_value_spec *value, uint32_t *out_value)
 {
-    struct addition a = {.to = graph, .value = value, .out = out_value};
+    remat_value_spec taken = value_at(value, 0);
+    struct addition a = {.to = graph, .value = &taken, .out = out_value};
     REMAT_CHECK(check_open(graph));
-    REMAT_CHECK(check_value(graph, value));
+    REMAT_CHECK(check_value(graph, &taken));
     return remat_guard(graph->handle.ctx, add_input, &a);
 }
 
@@ -124,7 +165,9 @@ static remat_status read_attribute(remat_graph_builder *g, const remat_node_spec
         return invalid_node(g, node, "no key of attribute", NULL);
     const char *key = remat_string(&g->handle.arena, from->key, strlen(from->key));
     *to = (struct remat_attribute){.key = key, .kind = remat_range_of(key).kind, .f = from->number};
-    if (from->integers || to->kind == REMAT_ATTRIBUTE_INTS) {
+    if (from->integers && to->kind == REMAT_ATTRIBUTE_INT && from->integer_count == 1) {
+        to->i = *from->integers;
+    } else if (from->integers || to->kind == REMAT_ATTRIBUTE_INTS) {
         to->kind = REMAT_ATTRIBUTE_INTS;
         to->ints =
             remat_copy(&g->handle.arena, from->integers, from->integer_count, sizeof(int64_t));
@@ -152,8 +195,10 @@ static remat_status check_node(remat_graph_builder *g, const remat_node_spec *no
             return remat_error(
                 g->handle.ctx, REMAT_ERROR_INVALID, "node \"%.200s\": input %u is no value so far",
                 node->output_count && node->outputs[0].name ? node->outputs[0].name : "", k);
-    for (uint32_t k = 0; k < node->output_count; k++)
-        REMAT_CHECK(check_value(g, &node->outputs[k]));
+    for (uint32_t k = 0; k < node->output_count; k++) {
+        remat_value_spec value = value_at(node->outputs, k);
+        REMAT_CHECK(check_value(g, &value));
+    }
     return node->output_count ? REMAT_OK : invalid_node(g, node, "no output of op", node->op);
 }
 
@@ -172,7 +217,10 @@ static remat_status add_node(void *user)
     REMAT_CHECK(read_phase(g, from, &info.phase));
     REMAT_NEW(&g->handle.arena, attributes, from->attribute_count);
     for (uint32_t k = 0; k < from->attribute_count; k++)
-        REMAT_CHECK(read_attribute(g, from, &from->attributes[k], &attributes[k]));
+        REMAT_CHECK(read_attribute(
+            g, from,
+            (const void *)((const char *)from->attributes + k * from->attributes->struct_size),
+            &attributes[k]));
     REMAT_NEW(&g->handle.arena, inputs, from->input_count);
     REMAT_NEW(&g->handle.arena, outputs, from->output_count);
     info.scope = remat_graph_scope(&g->handle.arena, g->graph, from->scope ? from->scope : "");
@@ -184,8 +232,10 @@ static remat_status add_node(void *user)
             info.absent = absent;
             inputs[info.input_count++].i = from->inputs[k];
         }
-    for (uint32_t k = 0; k < from->output_count; k++)
-        outputs[k] = add_value(g, &from->outputs[k]);
+    for (uint32_t k = 0; k < from->output_count; k++) {
+        remat_value_spec value = value_at(from->outputs, k);
+        outputs[k] = add_value(g, &value, REMAT_ROLE_ACTIVATION);
+    }
     info.inputs = inputs;
     info.outputs = outputs;
     info.attributes = attributes;
@@ -201,6 +251,95 @@ remat_status remat_graph_builder_add_node(remat_graph_builder *graph, const rema
     REMAT_CHECK(check_open(graph));
     REMAT_CHECK(check_node(graph, node));
     return remat_guard(graph->handle.ctx, add_node, &a);
+}
+
+/* --- what is about the whole graph --- */
+
+static remat_status add_symbol(void *user)
+{
+    struct addition *a = user;
+    struct remat_arena *arena = &a->to->handle.arena;
+    struct remat_graph *graph = a->to->graph;
+    REMAT_CHECK(remat_graph_add_symbol(a->to->handle.ctx, arena, graph,
+                                       remat_string(arena, a->name, strlen(a->name)), a->number));
+    *a->out_number = REMAT_SYMBOL(graph->symbol_count - 1);
+    return REMAT_OK;
+}
+
+remat_status remat_graph_builder_add_symbol(remat_graph_builder *graph, const char *name,
+                                            int64_t value, int64_t *out_length)
+{
+    struct addition a = {.to = graph, .name = name, .number = value, .out_number = out_length};
+    REMAT_CHECK(check_open(graph));
+    return remat_guard(graph->handle.ctx, add_symbol, &a);
+}
+
+static remat_status add_update(void *user)
+{
+    struct addition *a = user;
+    REMAT_PUSH(&a->to->handle.arena, &a->to->updates,
+               ((struct remat_update){{a->id}, {a->second}}));
+    return REMAT_OK;
+}
+
+remat_status remat_graph_builder_add_update(remat_graph_builder *graph, uint32_t state,
+                                            uint32_t value)
+{
+    struct addition a = {.to = graph, .id = state, .second = value};
+    REMAT_CHECK(check_open(graph));
+    if (state >= graph->graph->value_count || value >= graph->graph->value_count)
+        return remat_error(graph->handle.ctx, REMAT_ERROR_INVALID, "update of %u by %u: no values",
+                           state, value);
+    return remat_guard(graph->handle.ctx, add_update, &a);
+}
+
+remat_status remat_graph_builder_set_optimizer(remat_graph_builder *graph,
+                                               const remat_optimizer_spec *optimizer)
+{
+    remat_optimizer_spec from;
+    uint8_t kind = REMAT_OPTIMIZER_NONE;
+    REMAT_CHECK(check_open(graph));
+    remat_handle_take(optimizer, sizeof from, &from);
+    while (kind <= REMAT_OPTIMIZER_SGD &&
+           !(from.kind && strcmp(from.kind, remat_optimizer_name(kind)) == 0))
+        kind++;
+    if (kind > REMAT_OPTIMIZER_SGD)
+        return remat_error(graph->handle.ctx, REMAT_ERROR_INVALID,
+                           "optimizer '%.200s' is unknown (accepted: none, adamw, sgd)",
+                           from.kind ? from.kind : "");
+    graph->graph->optimizer = (struct remat_optimizer){.kind = kind,
+                                                       .beta1 = from.beta1,
+                                                       .beta2 = from.beta2,
+                                                       .epsilon = from.epsilon,
+                                                       .weight_decay = from.weight_decay,
+                                                       .clip_norm = from.clip_norm,
+                                                       .no_master = from.no_master,
+                                                       .bf16_moments = from.bf16_moments};
+    return REMAT_OK;
+}
+
+struct description { /* arguments of a guarded call */
+    remat_graph_builder *to;
+    const char *config, *plan_only;
+};
+
+static remat_status describe(void *user)
+{
+    const struct description *d = user;
+    struct remat_arena *arena = &d->to->handle.arena;
+    struct remat_graph *graph = d->to->graph;
+    graph->config = d->config ? remat_string(arena, d->config, strlen(d->config)) : NULL;
+    graph->plan_only =
+        d->plan_only ? remat_string(arena, d->plan_only, strlen(d->plan_only)) : NULL;
+    return REMAT_OK;
+}
+
+remat_status remat_graph_builder_describe(remat_graph_builder *graph, const char *config,
+                                          const char *plan_only)
+{
+    struct description d = {graph, config, plan_only};
+    REMAT_CHECK(check_open(graph));
+    return remat_guard(graph->handle.ctx, describe, &d);
 }
 
 /* --- the end --- */
@@ -227,7 +366,9 @@ static remat_status finish(void *user)
     struct remat_graph *graph = a->to->graph;
     graph->outputs = a->to->outputs.items;
     graph->output_count = (uint32_t)a->to->outputs.count;
-    return remat_graph_verify(a->to->handle.ctx, graph);
+    graph->updates = a->to->updates.items;
+    graph->update_count = (uint32_t)a->to->updates.count;
+    return remat_graph_verify_symbolic(a->to->handle.ctx, graph);
 }
 
 remat_status remat_graph_builder_finish(remat_graph_builder *graph)
@@ -237,4 +378,11 @@ remat_status remat_graph_builder_finish(remat_graph_builder *graph)
     REMAT_CHECK(remat_guard(graph->handle.ctx, finish, &a));
     graph->finished = true;
     return REMAT_OK;
+}
+
+remat_status remat_check_finished(remat_context *ctx, const remat_graph_builder *graph)
+{
+    return graph->finished ? REMAT_OK
+                           : remat_error(ctx, REMAT_ERROR_USAGE, "graph \"%.200s\" is not finished",
+                                         graph->graph->name);
 }

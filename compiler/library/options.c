@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of a host, and the compiler's settings that they become. */
+/* Options of a host, and the request that they become. */
 #include "library.h"
 
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
-#include <time.h>
+#include "asked_settings.h"
+#include "size.h"
 
 remat_status remat_compile_options_create(remat_context *ctx, remat_compile_options **out)
 {
-    remat_compile_options *o = *out = remat_handle_open(ctx, sizeof *o);
-    if (o)
-        o->target = "cpu";
-    return o ? REMAT_OK : REMAT_ERROR_MEMORY;
+    *out = remat_handle_open(ctx, sizeof **out);
+    return *out ? REMAT_OK : REMAT_ERROR_MEMORY;
 }
 
 void remat_compile_options_destroy(remat_compile_options **options)
@@ -21,171 +17,114 @@ void remat_compile_options_destroy(remat_compile_options **options)
     *options = NULL;
 }
 
-/* --- values --- */
+/* --- those that are no part of a plan --- */
 
-struct option_row {
+static const struct option_row {
     const char *name;
-    remat_status (*set)(remat_compile_options *o, const struct option_row *option,
-                        const char *value);
-    size_t field; /* of `o`, for functions that serve several options */
+    size_t field; /* of remat_compile_options */
+    bool repeats; /* a list of names; else a flag */
+} rows[] = {
+    {"explain", offsetof(struct remat_compile_options, explain), true},
+    {"print-after", offsetof(struct remat_compile_options, print_after), true},
+    {"print-plan", offsetof(struct remat_compile_options, print_plan), false},
+    {"verbose", offsetof(struct remat_compile_options, verbose), false},
+    {"advise", offsetof(struct remat_compile_options, advise), false},
+    {"marks", offsetof(struct remat_compile_options, marks), false},
+    {"cuda", offsetof(struct remat_compile_options, cuda), false},
 };
+enum { ROWS = sizeof rows / sizeof *rows };
 
-static void *field_of(remat_compile_options *o, const struct option_row *option)
-{
-    return (char *)o + option->field;
-}
-
-static remat_status refuse(remat_compile_options *o, const struct option_row *option,
-                           const char *value, const char *accepted)
-{
-    return remat_error(o->handle.ctx, REMAT_ERROR_USAGE, "%s '%.200s' is unknown (accepted: %s)",
-                       option->name, value, accepted);
-}
-
-static remat_status read_number(remat_compile_options *o, const struct option_row *option,
-                                const char *value, uint64_t most, uint64_t *out)
-{
-    char *end;
-    errno = 0;
-    unsigned long long number = strtoull(value, &end, 10);
-    if (*value < '0' || *value > '9' || *end || errno || number > most)
-        return remat_error(o->handle.ctx, REMAT_ERROR_USAGE,
-                           "%s '%.200s' is no whole number (accepted: up to %llu)", option->name,
-                           value, (unsigned long long)most);
-    *out = number;
-    return REMAT_OK;
-}
-
-static remat_status set_text(remat_compile_options *o, const struct option_row *option,
-                             const char *value)
-{
-    const char **field = field_of(o, option);
-    const char *copy = remat_arena_string(&o->handle.arena, value, strlen(value));
-    *field = copy ? copy : *field;
-    return copy ? REMAT_OK : REMAT_ERROR_MEMORY;
-}
-
-static remat_status set_flag(remat_compile_options *o, const struct option_row *option,
-                             const char *value)
-{
-    bool *field = field_of(o, option);
-    if (strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
-        return refuse(o, option, value, "true, false");
-    *field = *value == 't';
-    return REMAT_OK;
-}
-
-static remat_status set_budget(remat_compile_options *o, const struct option_row *option,
-                               const char *value)
-{
-    REMAT_CHECK(read_number(o, option, value, INT64_MAX, &o->budget_bytes));
-    o->has_budget = true;
-    return REMAT_OK;
-}
-
-static remat_status set_reserve(remat_compile_options *o, const struct option_row *option,
-                                const char *value)
-{
-    REMAT_CHECK(read_number(o, option, value, INT64_MAX, &o->reserve_bytes));
-    o->has_reserve = true;
-    return REMAT_OK;
-}
-
-static remat_status set_threads(remat_compile_options *o, const struct option_row *option,
-                                const char *value)
-{
-    uint64_t threads;
-    REMAT_CHECK(read_number(o, option, value, 1024, &threads));
-    o->threads = (uint32_t)threads;
-    return REMAT_OK;
-}
-
-static remat_status set_solver(remat_compile_options *o, const struct option_row *option,
-                               const char *value)
-{
-    if (strcmp(value, "per-op") != 0 && strcmp(value, "manual") != 0)
-        return refuse(o, option, value, "per-op, manual");
-    o->solver = *value == 'p' ? REMAT_SOLVER_PER_OP : REMAT_SOLVER_MANUAL;
-    return REMAT_OK;
-}
-
-static remat_status set_time_limit(remat_compile_options *o, const struct option_row *option,
-                                   const char *value)
-{
-    char *end;
-    double seconds = strtod(value, &end);
-    if (end == value || *end || !(seconds > 0) || isinf(seconds))
-        return remat_error(o->handle.ctx, REMAT_ERROR_USAGE,
-                           "%s '%.200s' is no number of seconds above 0", option->name, value);
-    o->limit_s = seconds;
-    return REMAT_OK;
-}
-
-static remat_status set_recompute_num_layers(remat_compile_options *o,
-                                             const struct option_row *option, const char *value)
-{
-    uint64_t layers;
-    REMAT_CHECK(read_number(o, option, value, INT32_MAX, &layers));
-    o->policy.has_recompute_num_layers = true;
-    o->policy.recompute_num_layers = (int64_t)layers;
-    return REMAT_OK;
-}
-
-struct glob_addition { /* arguments of a guarded call */
+struct option_value { /* arguments of a guarded call */
     remat_compile_options *o;
-    struct globs *to;
-    const char *glob;
+    const char *name, *value;
 };
 
-static remat_status push_glob(void *user)
+static const char *copy(struct remat_arena *arena, const char *text)
 {
-    struct glob_addition *a = user;
-    struct remat_arena *arena = &a->o->handle.arena;
-    REMAT_PUSH(arena, a->to, remat_string(arena, a->glob, strlen(a->glob)));
+    return remat_string(arena, text, strlen(text));
+}
+
+static remat_status read_flag(remat_context *ctx, const struct option_value *given, bool *out)
+{
+    *out = strcmp(given->value, "true") == 0;
+    if (*out || strcmp(given->value, "false") == 0)
+        return REMAT_OK;
+    return remat_error(ctx, REMAT_ERROR_USAGE, "--%s '%.200s' is unknown (accepted: true, false)",
+                       given->name, given->value);
+}
+
+static remat_status set_row(const struct option_value *given, const struct option_row *row)
+{
+    remat_context *ctx = given->o->handle.ctx;
+    struct remat_arena *arena = &given->o->handle.arena;
+    void *field = (char *)given->o + row->field;
+    if (!row->repeats)
+        return read_flag(ctx, given, field);
+    if (strcmp(given->name, "print-after") == 0)
+        REMAT_CHECK(remat_observe_check(ctx, arena, given->value));
+    struct remat_globs *globs = field;
+    REMAT_PUSH(arena, globs, copy(arena, given->value));
     return REMAT_OK;
 }
 
-static remat_status add_glob(remat_compile_options *o, const struct option_row *option,
-                             const char *value)
+/* --- those of remat_asked --- */
+
+static void remove_asked(struct remat_asked *asked, const char *name)
 {
-    struct glob_addition a = {o, field_of(o, option), value};
-    return remat_guard(o->handle.ctx, push_glob, &a);
+    size_t kept = 0;
+    for (size_t i = 0; i < asked->count; i++)
+        if (strcmp(asked->items[i].name, name) != 0)
+            asked->items[kept++] = asked->items[i];
+    asked->count = kept;
 }
 
-/* --- names --- */
-
-static const struct option_row rows[] = {
-    {"budget", set_budget, 0},
-    {"reserve", set_reserve, 0},
-    {"target", set_text, offsetof(struct remat_compile_options, target)},
-    {"threads", set_threads, 0},
-    {"solver", set_solver, 0},
-    {"time-limit", set_time_limit, 0},
-    {"explain", set_flag, offsetof(struct remat_compile_options, explain)},
-#define TEXT(field, name)   {name, set_text, offsetof(struct remat_compile_options, policy.field)},
-#define FLAG(field, name)   {name, set_flag, offsetof(struct remat_compile_options, policy.field)},
-#define NUMBER(field, name) {name, set_##field, 0},
-#define GLOBS(field, name)  {name, add_glob, offsetof(struct remat_compile_options, field)},
-#include "policy_settings.def"
-};
-
-static remat_status refuse_name(remat_compile_options *o, const char *name)
+static remat_status set_asked(const struct option_value *given)
 {
-    struct remat_text names = {.arena = &o->handle.arena};
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        remat_text_append(&names, "%s%s", k ? ", " : "", rows[k].name);
-    return remat_error(o->handle.ctx, REMAT_ERROR_USAGE,
-                       "no option is named '%.200s' (accepted: %s)", name,
-                       names.failed ? "" : names.items);
+    remat_compile_options *o = given->o;
+    struct remat_setting setting = {given->name, given->value};
+    bool is_flag = remat_asked_is_flag(given->name), on = true;
+    if (is_flag) {
+        REMAT_CHECK(read_flag(o->handle.ctx, given, &on));
+        setting.value = "";
+    }
+    REMAT_CHECK(remat_asked_check(o->handle.ctx, setting.name, setting.value));
+    if (strcmp(given->name, "time-limit") == 0) {
+        REMAT_CHECK(remat_duration_parse(o->handle.ctx, "--time-limit", given->value, &o->limit_s));
+        o->begin_s = remat_now_s();
+    }
+    if (!remat_asked_repeats(given->name))
+        remove_asked(&o->asked, given->name);
+    setting.name = copy(&o->handle.arena, setting.name);
+    setting.value = copy(&o->handle.arena, setting.value);
+    if (on)
+        REMAT_PUSH(&o->handle.arena, &o->asked, setting);
+    return REMAT_OK;
+}
+
+static remat_status set(void *user)
+{
+    const struct option_value *given = user;
+    const char *name;
+    struct remat_text names = {.arena = &given->o->handle.arena};
+    for (size_t k = 0; k < ROWS; k++) {
+        if (strcmp(rows[k].name, given->name) == 0)
+            return set_row(given, &rows[k]);
+        remat_text_append(&names, "%s, ", rows[k].name);
+    }
+    for (size_t k = 0; (name = remat_asked_name(k)); k++) {
+        if (strcmp(name, given->name) == 0)
+            return set_asked(given);
+        remat_text_append(&names, "%s%s", k ? ", " : "", name);
+    }
+    return remat_error(given->o->handle.ctx, REMAT_ERROR_USAGE,
+                       "no option is named '%.100s' (accepted: %s)", given->name, names.items);
 }
 
 remat_status remat_compile_options_set(remat_compile_options *options, const char *name,
                                        const char *value)
 {
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        if (strcmp(rows[k].name, name) == 0)
-            return rows[k].set(options, &rows[k], value);
-    return refuse_name(options, name);
+    struct option_value given = {options, name, value};
+    return remat_guard(options->handle.ctx, set, &given);
 }
 
 void remat_compile_options_watch(remat_compile_options *options, remat_is_cancelled is_cancelled,
@@ -195,70 +134,63 @@ void remat_compile_options_watch(remat_compile_options *options, remat_is_cancel
     options->user = user;
 }
 
-/* --- the end of a search --- */
-
-/* Of one call. With something found the search alone is ended, which then says what it has. */
-struct option_watch {
-    const remat_compile_options *options;
-    double end_s;
-    bool found;
-};
-
-static double now_s(void)
+void remat_compile_options_show(remat_compile_options *options, remat_show_text show, void *user)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    options->show = show;
+    options->show_user = user;
 }
 
-static bool ends(const struct option_watch *w, uint64_t best_ns, uint64_t bound_ns)
+void remat_compile_options_adapt(remat_compile_options *options, remat_make_adapters make,
+                                 void *user)
 {
-    const remat_compile_options *o = w->options;
-    return (o->is_cancelled && o->is_cancelled(o->user, best_ns, bound_ns)) ||
-           (o->limit_s > 0 && now_s() >= w->end_s);
+    options->adapt = make;
+    options->adapt_user = user;
 }
 
-static bool is_over(void *user, const struct remat_search_state *state)
+/* --- a request --- */
+
+static void observe(struct remat_arena *arena, const remat_compile_options *o,
+                    struct remat_compile_settings *settings)
 {
-    struct option_watch *w = user;
-    w->found |= state->best_ns != 0;
-    return ends(w, state->best_ns, state->bound_ns);
+    struct remat_observer *observer;
+    if (!o->show)
+        return;
+    REMAT_NEW(arena, observer, 1);
+    *observer = (struct remat_observer){.ctx = arena->ctx,
+                                        .passes = o->print_after,
+                                        .search = o->print_plan,
+                                        .times = o->verbose,
+                                        .show = o->show,
+                                        .user = o->show_user};
+    remat_observe(observer, settings);
 }
 
-static bool is_late(void *user)
+/* What plans refer to lies in the arena. */
+static const struct remat_graph *copy_graph(struct remat_arena *arena,
+                                            const struct remat_graph *graph)
 {
-    const struct option_watch *w = user;
-    return !w->found && ends(w, 0, 0);
+    struct remat_graph *out = remat_graph_deep_copy(arena, graph);
+    out->config = graph->config ? copy(arena, graph->config) : NULL;
+    out->plan_only = graph->plan_only ? copy(arena, graph->plan_only) : NULL;
+    return out;
 }
 
-static void watch(struct remat_arena *arena, const remat_compile_options *o,
-                  struct remat_compile_settings *out)
+remat_status remat_read_options(struct remat_handle *handle, const remat_compile_options *o,
+                                const remat_graph_builder *graph, struct remat_asked *asked,
+                                struct remat_request *out)
 {
-    struct option_watch *w;
-    REMAT_NEW(arena, w, 1);
-    *w = (struct option_watch){.options = o, .end_s = now_s() + o->limit_s};
-    out->search.is_over = is_over;
-    out->search.is_over_user = w;
-    out->is_late = is_late;
-}
-
-remat_status remat_read_options(struct remat_arena *arena, const remat_compile_options *o,
-                                struct remat_compile_settings *out)
-{
-    *out = (struct remat_compile_settings){.search = {.has_budget = o->has_budget,
-                                                      .budget_bytes = o->budget_bytes,
-                                                      .policy = o->policy,
-                                                      .solver = o->solver},
-                                           .has_reserve = o->has_reserve,
-                                           .reserve_bytes = o->reserve_bytes,
-                                           .explains = o->explain,
-                                           .without_cuda = true,
-                                           .passes.microbatches = 1};
-    out->search.policy.save = o->save.items;
-    out->search.policy.save_count = (uint32_t)o->save.count;
-    out->search.policy.recompute = o->recompute.items;
-    out->search.policy.recompute_count = (uint32_t)o->recompute.count;
-    if (o->is_cancelled || o->limit_s > 0)
-        watch(arena, o, out);
-    return remat_device_description_read(arena->ctx, arena, o->target, o->threads, &out->device);
+    struct remat_arena *arena = &handle->arena;
+    *asked = (struct remat_asked){.model = copy(arena, graph->label)};
+    for (size_t i = 0; i < o->asked.count; i++)
+        REMAT_PUSH(arena, asked,
+                   ((struct remat_setting){copy(arena, o->asked.items[i].name),
+                                           copy(arena, o->asked.items[i].value)}));
+    *out = (struct remat_request){.ctx = handle->ctx,
+                                  .arena = arena,
+                                  .asked = asked,
+                                  .graph = copy_graph(arena, graph->graph)};
+    REMAT_CHECK(remat_settings_read(handle->ctx, arena, asked, &out->settings));
+    out->settings.explains = o->explain.count > 0;
+    observe(arena, o, &out->settings);
+    return REMAT_OK;
 }

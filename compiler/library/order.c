@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders and curves for a host: the compiler's own entry points, with their results copied. */
+/* Orders for a host: the compiler's own entry point, with its results copied. */
 #include "library.h"
+
+#include "bindings.h"
 
 struct remat_order {
     struct remat_handle handle;
@@ -10,29 +12,12 @@ struct remat_order {
     uint32_t run_count, value_count;
 };
 
-struct remat_trade {
-    struct remat_handle handle;
-    remat_trade_point *points;
-    uint32_t count;
-};
-
 struct order_job { /* arguments of a guarded call */
     const remat_graph_builder *graph;
     const remat_compile_options *options;
-    struct remat_arena *scratch;
-    struct remat_compile_settings settings;
+    struct remat_handle scratch;
     remat_order *order;
-    remat_trade *trade;
 };
-
-static remat_status check_finished(remat_context *ctx, const remat_graph_builder *graph)
-{
-    return graph->finished ? REMAT_OK
-                           : remat_error(ctx, REMAT_ERROR_USAGE, "graph \"%.200s\" is not finished",
-                                         graph->graph->name);
-}
-
-/* --- orders --- */
 
 static const char *copy_text(remat_order *order, const char *text)
 {
@@ -73,10 +58,19 @@ static remat_status make_order(void *user)
     struct order_job *job = user;
     remat_order *order = job->order;
     struct remat_found_order found;
-    job->scratch = remat_scratch_open(order->handle.ctx);
-    REMAT_CHECK(remat_read_options(job->scratch, job->options, &job->settings));
-    REMAT_CHECK(remat_compile_order(order->handle.ctx, job->scratch, job->graph->graph,
-                                    &job->settings, &found));
+    struct remat_asked asked;
+    struct remat_request r;
+    struct remat_graph *graph;
+    REMAT_CHECK(remat_read_options(&job->scratch, job->options, job->graph, &asked, &r));
+    if (remat_division_asked(&asked))
+        return remat_error(r.ctx, REMAT_ERROR_USAGE,
+                           "an order has one division: --ranks and --microbatches auto are for "
+                           "remat_compiled_create");
+    r.settings.without_cuda = true;
+    remat_watch_request(job->options, false, &r);
+    REMAT_CHECK(
+        remat_asked_bind(&r, &r.settings, remat_asked_text(&asked, "bind", ""), r.arena, &graph));
+    REMAT_CHECK(remat_compile_order(r.ctx, r.arena, graph, &r.settings, &found));
     copy_runs(&found, order);
     copy_values(&found, order);
     order->info = (remat_order_info){.struct_size = sizeof order->info,
@@ -90,7 +84,6 @@ static remat_status make_order(void *user)
                                      .bound_step_ns = found.bound_ns,
                                      .floor_bytes = found.floor_bytes,
                                      .cut_short = found.cut_short};
-    remat_scratch_close(job->scratch);
     return REMAT_OK;
 }
 
@@ -98,12 +91,15 @@ remat_status remat_order_create(remat_context *ctx, const remat_graph_builder *g
                                 const remat_compile_options *options, remat_order **out)
 {
     *out = NULL;
-    REMAT_CHECK(check_finished(ctx, graph));
+    REMAT_CHECK(remat_check_finished(ctx, graph));
     remat_order *order = *out = remat_handle_open(ctx, sizeof *order);
     if (!order)
         return REMAT_ERROR_MEMORY;
     struct order_job job = {.graph = graph, .options = options, .order = order};
+    job.scratch.ctx = ctx;
+    remat_arena_init(&job.scratch.arena, ctx);
     remat_status st = remat_guard(ctx, make_order, &job);
+    remat_arena_release(&job.scratch.arena);
     if (st != REMAT_OK)
         remat_order_destroy(out);
     return st;
@@ -130,51 +126,4 @@ const remat_order_value *remat_order_values(const remat_order *order, uint32_t *
 {
     *out_count = order->value_count;
     return order->values;
-}
-
-/* --- curves --- */
-
-static remat_status make_trade(void *user)
-{
-    struct order_job *job = user;
-    remat_trade *trade = job->trade;
-    struct remat_front front = {0};
-    job->scratch = remat_scratch_open(trade->handle.ctx);
-    REMAT_CHECK(remat_read_options(job->scratch, job->options, &job->settings));
-    REMAT_CHECK(remat_compile_front(trade->handle.ctx, job->scratch, job->graph->graph,
-                                    &job->settings, &front));
-    REMAT_NEW_UNINITIALIZED(&trade->handle.arena, trade->points, front.count);
-    trade->count = front.count;
-    for (uint32_t k = 0; k < front.count; k++)
-        trade->points[k] = (remat_trade_point){front.points[k].live_peak_bytes,
-                                               front.points[k].step_ns, front.points[k].bound_ns};
-    remat_scratch_close(job->scratch);
-    return REMAT_OK;
-}
-
-remat_status remat_trade_create(remat_context *ctx, const remat_graph_builder *graph,
-                                const remat_compile_options *options, remat_trade **out)
-{
-    *out = NULL;
-    REMAT_CHECK(check_finished(ctx, graph));
-    remat_trade *trade = *out = remat_handle_open(ctx, sizeof *trade);
-    if (!trade)
-        return REMAT_ERROR_MEMORY;
-    struct order_job job = {.graph = graph, .options = options, .trade = trade};
-    remat_status st = remat_guard(ctx, make_trade, &job);
-    if (st != REMAT_OK)
-        remat_trade_destroy(out);
-    return st;
-}
-
-void remat_trade_destroy(remat_trade **trade)
-{
-    remat_handle_close(*trade);
-    *trade = NULL;
-}
-
-const remat_trade_point *remat_trade_points(const remat_trade *trade, uint32_t *out_count)
-{
-    *out_count = trade->count;
-    return trade->points;
 }

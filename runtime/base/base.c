@@ -332,6 +332,19 @@ void remat_text_show(struct remat_text *text, const char *what)
     }
 }
 
+void remat_text_json(struct remat_text *text, const char *what)
+{
+    char shown[REMAT_SHOWN_BYTES];
+    remat_text_append(text, "\"");
+    while (*what) {
+        if (*what == '"' || *what == '\\')
+            remat_text_append(text, "\\%c", *what++);
+        else if (remat_show(&what, shown))
+            remat_text_append(text, "%s%s", shown[0] == '\\' && shown[1] == 'x' ? "\\" : "", shown);
+    }
+    remat_text_append(text, "\"");
+}
+
 uint64_t remat_hash(const void *data, size_t bytes, uint64_t seed)
 {
     return XXH64(data, bytes, seed);

@@ -153,6 +153,9 @@ struct remat_text { /* zero-terminated; owned by the arena */
 void remat_text_append(struct remat_text *text, const char *format, ...) REMAT_PRINTF(2, 3);
 /* Appends text that others wrote, as people are shown it (show.h). */
 void remat_text_show(struct remat_text *text, const char *what);
+/* The same as a string of JSON, which has no bytes that are not UTF-8, as names of files may: those
+ * are text, \\x9b. */
+void remat_text_json(struct remat_text *text, const char *what);
 
 /* --- checked sizes: false on overflow, *result is then unspecified --- */
 static inline bool remat_add_u64(uint64_t a, uint64_t b, uint64_t *result)

@@ -30,6 +30,25 @@ cmp c.txt cpp.txt
 ./embed-static tiny.plan 3 | cmp - c.txt
 ./embed-static-cpp tiny.plan 3 | cmp - c.txt
 [ "$(grep -cE '^step [123] loss [0-9]+\.[0-9]{6}$' c.txt)" = 3 ]
+# A model of one's own, planned by the program is planned as remat-compile does it, and runs.
+read -ra compiler_flags < <(pkg-config --cflags --libs remat-compiler)
+"${CC:-cc}" -std=c11 -pedantic -Wall -Wextra -Werror "${example%embed.c}plan.c" "${compiler_flags[@]}" -o plan-c
+"${CXX:-c++}" -std=c++17 -pedantic -Wall -Wextra -Werror -x c++ "${example%embed.c}plan.c" -x none "${compiler_flags[@]}" -o plan-cpp
+./plan-c 150MB own.fbs own.plan >own.txt
+./plan-cpp 150MB cpp.fbs cpp.plan >/dev/null
+cmp own.fbs cpp.fbs
+cmp own.plan cpp.plan
+"$build/tools/remat-compile" own.fbs --budget 150MB -o own.plan >compiled.txt
+cmp own.plan cpp.plan
+diff <(grep -v '^advice' compiled.txt) own.txt
+./embed-c own.plan 3 >trained.txt
+[ "$(grep -cE '^step [123] loss [0-9]+\.[0-9]{6}$' trained.txt)" = 3 ]
+if ./plan-c 1MB own.fbs none.plan 2>error.txt || [ $? -ne 3 ] || [ -e none.plan ]; then
+    echo "FAILED: a plan within a budget that nothing fits" >&2
+    exit 1
+fi
+grep -q '^plan: budget 1000000 B is too small' error.txt
+
 # An error of the library is the program's.
 if ./embed-c tiny.fbs 1 2>error.txt || [ $? -ne 4 ]; then
     echo "FAILED: a graph was taken for a plan, or refused with another exit code" >&2

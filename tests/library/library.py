@@ -5,7 +5,16 @@ import ctypes as c
 
 class Value(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("dtype", c.c_char_p), ("rank", c.c_uint32),
-                ("shape", c.c_int64 * 6), ("pin", c.c_char_p)]
+                ("shape", c.c_int64 * 6), ("pin", c.c_char_p), ("role", c.c_char_p), ("initializer", c.c_char_p),
+                ("init_mean", c.c_double), ("init_std", c.c_double), ("trainable", c.c_bool), ("no_decay", c.c_bool),
+                ("unpadded_rows", c.c_int64), ("layout_axis", c.c_char_p), ("layout_dimension", c.c_uint32),
+                ("layout_blocks", c.c_int64)]
+
+
+class Optimizer(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("kind", c.c_char_p)] + [
+        (name, c.c_double) for name in ("beta1", "beta2", "epsilon", "weight_decay", "clip_norm")] + [
+            ("no_master", c.c_bool), ("bf16_moments", c.c_bool)]
 
 
 class Attribute(c.Structure):
@@ -36,7 +45,27 @@ class OrderValue(c.Structure):
 
 
 class Point(c.Structure):
-    _fields_ = [("peak_bytes", c.c_uint64), ("step_ns", c.c_uint64), ("bound_step_ns", c.c_uint64)]
+    _fields_ = [("peak_bytes", c.c_uint64), ("step_ns", c.c_uint64), ("bound_step_ns", c.c_uint64), ("policy", c.c_char_p)]
+
+
+class Progress(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("best_ns", c.c_uint64), ("bound_ns", c.c_uint64), ("seen_count", c.c_uint32),
+                ("to_see_count", c.c_uint32), ("least_bytes", c.c_uint64), ("attempt", c.c_char_p),
+                ("attempt_count", c.c_uint32), ("planned_count", c.c_uint32), ("to_attempt_count", c.c_uint32),
+                ("best_attempt", c.c_char_p), ("best_attempt_ns", c.c_uint64), ("divisions", c.c_bool), ("settled", c.c_bool),
+                ("abandons", c.c_bool)]
+
+
+class CompiledInfo(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("planned", c.c_bool), ("policy", c.c_char_p), ("foreign", c.c_char_p)] + [
+        (name, c.c_uint64) for name in ("budget_bytes", "reserve_bytes", "arena_bytes", "peak_bytes", "static_bytes", "step_ns",
+                                        "base_step_ns", "bound_step_ns", "floor_bytes")] + [
+            ("microbatches", c.c_uint32), ("ranks", c.c_uint32), ("bindings", c.c_char_p)]
+
+
+class ReportSpec(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("json", c.c_bool), ("plan_path", c.c_char_p), ("trade", c.c_void_p),
+                ("trade_path", c.c_char_p)]
 
 
 class Mode(c.Structure):

@@ -36,6 +36,8 @@ MAY_INCLUDE = {
     "compiler": ["compiler"] + LOWER,
     "tools/run": ["runtime/include", "runtime/files/files.h", "runtime/units", "tools/cli"],
     "tools/solve": ["compiler/include", "compiler/support", "runtime/base", "runtime/units", "tools/cli"],
+    "tools/compile": ["compiler/include", "compiler/support", "runtime/base", "runtime/units", "runtime/files/files.h", "tools/cli",
+                      "tools/graph/adapters.h"],
     "compiler/library": ["compiler", "compiler/include"] + LOWER,
     "compiler/include": ["runtime/base"],
     "tools": ["runtime", "compiler", "tools"],

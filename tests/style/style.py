@@ -53,12 +53,13 @@ def check_calls():
 
 def check_headers():
     faults = []
-    files = find_files("runtime/include", suffixes=(".h",))
-    flags = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", "runtime/include"]
-    languages = [("gcc", "c", "c11"), ("g++", "c++", "c++11")]
+    trees = ("runtime/include", "compiler/include")
+    files = find_files(*trees, suffixes=(".h",))
+    flags = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *(f"-I{tree}" for tree in trees)]
+    languages = [("gcc", "c", "c11"), ("g++", "c++", "c++11"), ("g++", "c++", "c++17")]
     for path in files:
         for compiler, language, standard in languages:
-            name = os.path.relpath(path, "runtime/include")
+            name = path.split("/include/")[1]
             result = subprocess.run(
                 [compiler, *flags, "-x", language, f"-std={standard}", "-"], cwd=ROOT,
                 input=f"#include <{name}>\n#include <{name}>\n", capture_output=True, text=True)

@@ -1,29 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remat-compile: a training graph and a memory budget, or a policy, into a plan. */
 #include "adapters.h"
-#include "advice_options.h"
-#include "asked_settings.h"
-#include "asking.h"
-#include "cubins_option.h"
 #include "curve_file.h"
 #include "emit_cuda.h"
-#include "explain.h"
 #include "files.h"
-#include "graph_file.h"
 #include "interrupt.h"
-#include "observe.h"
 #include "options.h"
-#include "plan_lines.h"
-#include "planned.h"
-#include "profile.h"
-#include "program.h"
 #include "progress.h"
-#include "refusal_text.h"
-#include "report.h"
+#include "size.h"
 #include "tool.h"
+#include "unwind.h"
+#include "wrap.h"
 
+#include <remat/compile.h>
+
+#include <inttypes.h>
 #include <malloc.h>
-#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define THREADS_MAX 64
 
 static const struct cli_option options[] = {
 #define OPTION CLI_OPTION_ROW
@@ -79,262 +75,303 @@ static bool is_printed(const struct cli_arguments *args)
            cli_has(args, OPTION_explain);
 }
 
-static void print_report(const struct cli_arguments *args, const struct report *report)
+/* --- the command line as options --- */
+
+static bool is_of_output(uint32_t option)
 {
-    explain_print(&report->explanation);
-    if (is_printed(args))
-        return; /* that is all that was asked for */
-    if (cli_choice(args, OPTION_format, 0) == 0)
-        report_print_text(report);
-    else
-        report_print_json(report);
+    return option == OPTION_output || option == OPTION_format || option == OPTION_emit_cuda ||
+           option == OPTION_curve;
 }
 
-static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
-                            const struct cli_arguments *args, const struct report *report)
+/* Advice is for a report that is printed. */
+static remat_status set_options(const struct cli_arguments *args, remat_compile_options *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_outputs *outputs = args->outputs;
-    const void *data;
-    size_t bytes;
-    FILE *stream; /* of a FIFO: opened while a signal still ends the wait for a reader */
-    bool written = report->program && (!report->program->foreign || cli_has(args, OPTION_output));
-    if (written)
-        REMAT_TRY(remat_outputs_stream(outputs, report->path, &stream));
-    if (report->front)
-        REMAT_TRY(remat_outputs_stream(outputs, report->curve_path, &stream));
-    cli_hold_interrupts();
-    if (written) {
-        REMAT_TRY(remat_program_write(ctx, report->program, arena, &data, &bytes));
-        REMAT_TRY(remat_outputs_write(outputs, report->path, data, bytes));
+    for (uint32_t i = 0; i < args->given_count; i++) {
+        const struct cli_option *option = &args->tool->options[args->given[i].option];
+        bool flag = option->kind == CLI_FLAG;
+        if (!is_of_output(args->given[i].option))
+            REMAT_TRY(
+                remat_compile_options_set(out, option->name, flag ? "true" : args->given[i].value));
     }
-    if (report->front)
-        REMAT_TRY(
-            curve_file_write(arena, outputs, report->curve_path, report->front, &report->picture));
-    if (report->program && cli_has(args, OPTION_emit_cuda))
-        REMAT_TRY(emit_cuda(arena, outputs, report->program, cli_text(args, OPTION_emit_cuda, "")));
-    print_report(args, report);
+    if (cli_has(args, OPTION_emit_cuda))
+        REMAT_TRY(remat_compile_options_set(out, "cuda", "true"));
+    if (cli_has(args, OPTION_curve))
+        REMAT_TRY(remat_compile_options_set(out, "marks", "true"));
+    else if (!is_printed(args))
+        REMAT_TRY(remat_compile_options_set(out, "advise", "true"));
 fail:
     return st;
 }
 
-/* What is wrong with the graph is found in the file: its name starts the message. */
-static remat_status name_file(remat_context *ctx, const char *path)
+static bool has_policy(const struct cli_arguments *args)
 {
-    char message[1024];
-    snprintf(message, sizeof message, "%s", remat_context_message(ctx));
-    bool named = strncmp(message, path, strlen(path)) == 0;
-    return remat_error(ctx, REMAT_ERROR_INVALID, "%s%s%s", named ? "" : path, named ? "" : ": ",
-                       message);
+    for (uint32_t i = 0; i < args->given_count; i++)
+        if (strncmp(args->tool->options[args->given[i].option].group, "Policy", strlen("Policy")) ==
+            0)
+            return true;
+    return false;
 }
 
-static remat_status check_curve(remat_context *ctx, const struct cli_arguments *args,
-                                const struct remat_compile_settings *settings)
+/* Whether there is a choice. */
+static bool searches(const struct cli_arguments *args)
+{
+    return (cli_has(args, OPTION_budget) && !has_policy(args)) || cli_has(args, OPTION_curve) ||
+           cli_has(args, OPTION_ranks) ||
+           strcmp(cli_text(args, OPTION_microbatches, ""), "auto") == 0 ||
+           strstr(cli_text(args, OPTION_bind, ""), "=auto");
+}
+
+static bool asks_cubins(const struct cli_arguments *args)
+{
+    return strcmp(cli_text(args, OPTION_arch, "none"), "none") != 0;
+}
+
+static bool makes_plan(const struct cli_arguments *args)
+{
+    return !cli_has(args, OPTION_curve) || cli_has(args, OPTION_budget);
+}
+
+static remat_status check_curve(remat_context *ctx, const struct cli_arguments *args)
 {
     const char *path = cli_text(args, OPTION_curve, NULL);
+    const char *needing = cli_has(args, OPTION_output)      ? "--output"
+                          : cli_has(args, OPTION_explain)   ? "--explain"
+                          : cli_has(args, OPTION_emit_cuda) ? "--emit-cuda"
+                          : asks_cubins(args)               ? "--arch"
+                                                            : NULL;
     if (!path)
         return REMAT_OK;
-    if (remat_policy_given(&settings->search.policy))
+    if (has_policy(args))
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "--curve and a policy exclude each other: the curve compares policies");
-    if (!settings->search.has_budget &&
-        (cli_has(args, OPTION_output) || settings->needs_cuda || cli_has(args, OPTION_explain)))
+    if (!makes_plan(args) && needing)
         return remat_error(ctx, REMAT_ERROR_USAGE,
-                           "%s needs --budget beside --curve: without it no plan is made",
-                           cli_has(args, OPTION_output)      ? "--output"
-                           : cli_has(args, OPTION_explain)   ? "--explain"
-                           : cli_has(args, OPTION_emit_cuda) ? "--emit-cuda"
-                                                             : "--arch");
+                           "%s needs --budget beside --curve: without it no plan is made", needing);
     return curve_file_check(ctx, path);
 }
 
-/* Lines about the plan that a report has. */
-static remat_status describe_plan(struct remat_arena *arena, const struct cli_arguments *args,
-                                  const struct remat_planned *planned, struct report *report)
+static remat_status check_options(remat_context *ctx, const struct cli_arguments *args)
 {
-    remat_status st = REMAT_OK;
-    uint8_t *extents;
-    struct remat_program *program = planned->program;
-    struct remat_text manuals = {.arena = arena}, certificate = {.arena = arena};
-    struct remat_text costs = {.arena = arena};
-    report->program = program;
-    report->chosen = planned->chosen;
-    REMAT_TRY(remat_static_parts_measure(arena, program, &report->parts));
-    REMAT_TRY_NEW(arena, extents, program->layer_count);
-    remat_program_layer_extents(program, extents);
-    report->layer_extents = extents;
-    manuals_print(program, 13, &manuals);
-    report->manuals = manuals.items ? manuals.items : "";
-    certificate_print(program, &certificate);
-    report->certificate = certificate.items ? certificate.items : "";
-    costs_print(program, &costs);
-    if (!planned->settings.device.profile)
-        report->profile_beside = remat_profile_beside(arena, cli_text(args, OPTION_target, "cpu"),
-                                                      &planned->settings.device);
-    if (report->profile_beside) {
-        remat_text_append(&costs, "; a measured profile: --profile ");
-        remat_shell_word_append(&costs, report->profile_beside);
-    }
-    report->costs = costs.items ? costs.items : "";
-fail:
-    return st;
-}
-
-/* The curve, with the plan on it if there is one, and with settings of other systems, none of which
- * has pins; passes are observed once. */
-static remat_status make_curve(const struct remat_request *r, const struct cli_arguments *args,
-                               const struct remat_planned *planned, struct report *report)
-{
-    remat_status st = REMAT_OK;
-    struct remat_compile_settings unobserved = planned->settings;
-    struct remat_front *front;
-    struct remat_graph *symbols;
-    struct remat_policies policies = {0};
-    if (!cli_has(args, OPTION_curve))
-        return REMAT_OK;
-    if (report->program) {
-        unobserved.after_pass = NULL;
-        unobserved.pass_time = NULL;
-        unobserved.is_late = NULL;
-    }
-    REMAT_TRY_NEW(r->arena, front, 1);
-    if (!remat_has_pins(planned->graph, &unobserved.search.policy))
-        REMAT_TRY(curve_picture_policies(r->ctx, r->arena, planned->graph, &policies));
-    front->plan = report->program;
-    front->policies = policies.items;
-    front->policy_count = (uint32_t)policies.count;
-    REMAT_TRY(remat_compile_front(r->ctx, r->arena, planned->graph, &unobserved, front));
-    REMAT_TRY(curve_picture_mark(r->arena, front, &report->picture));
-    report->front = front;
-    report->curve_path = cli_text(args, OPTION_curve, NULL);
-    symbols = remat_graph_copy(r->arena, r->graph, 1);
-    REMAT_TRY(remat_graph_set_symbols(r->ctx, args->operands[0], planned->bindings, symbols));
-    REMAT_TRY(curve_picture_name(r->arena, symbols, &planned->settings, &report->picture));
-fail:
-    return st;
-}
-
-/* --- advice --- */
-
-static remat_status adapt(void *user, struct remat_arena *arena, const struct remat_graph *graph,
-                          const struct remat_graph **out, const char **why)
-{
-    const struct cli_arguments *args = user;
-    return adapters_make(arena->ctx, arena, args->operands[0], graph,
-                         cli_text(args, OPTION_bind, ""), strtoll(ADVICE_LORA, NULL, 10), out, why);
-}
-
-/* Only of a plan that is asked for alone, and is given all the time it takes. */
-static bool is_advised(const struct cli_arguments *args)
-{
-    return !is_printed(args) && !cli_has(args, OPTION_curve) && !cli_has(args, OPTION_time_limit) &&
-           !strstr(cli_text(args, OPTION_bind, ""), "=auto") && !cli_interrupted();
-}
-
-static remat_status make_advice(const struct remat_request *r, const struct cli_arguments *args,
-                                const struct remat_planned *planned,
-                                const struct remat_advice_facts *facts, struct remat_advices *out)
-{
-    return is_advised(args)
-               ? remat_planned_advise(r, &planned->asked, facts, adapt, (void *)args, out)
+    static const uint32_t others[] = {OPTION_print_plan, OPTION_print_after};
+    REMAT_CHECK(check_curve(ctx, args));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (cli_has(args, OPTION_explain) && cli_has(args, others[i]))
+            return remat_error(ctx, REMAT_ERROR_USAGE, "--explain and --%s: one of them",
+                               args->tool->options[others[i]].name);
+    return cli_has(args, OPTION_emit_cuda)
+               ? emit_cuda_check(ctx, cli_text(args, OPTION_emit_cuda, ""))
                : REMAT_OK;
 }
 
-static remat_status advise_planned(const struct remat_request *r, const struct cli_arguments *args,
-                                   const struct remat_planned *planned, struct report *report)
+/* --- text --- */
+
+static void show(void *user, bool time, const char *text)
 {
-    remat_status st = REMAT_OK;
-    struct remat_advice_facts facts;
-    REMAT_TRY(remat_advice_measure(r->arena, report->program, &facts));
-    st = make_advice(r, args, planned, &facts, &report->advices);
-fail:
-    return st;
+    (void)user;
+    fputs(text, time ? stderr : stdout);
 }
 
-/* After REMAT_ERROR_INFEASIBLE, which stays with its message. */
-static remat_status advise_refused(const struct remat_request *r, const struct cli_arguments *args,
-                                   const struct remat_planned *planned,
-                                   struct refusal_kept *refusal)
+static void print_line(void *user, const char *line, bool prose)
 {
-    const char *message = remat_arena_format(r->arena, "%s", remat_context_message(r->ctx));
-    if (!message)
-        return REMAT_ERROR_MEMORY;
-    remat_status st = REMAT_OK;
-    if (refusal->refusal.smallest_bytes)
-        st = make_advice(r, args, planned, &refusal->facts, &refusal->advices);
-    return st == REMAT_OK ? remat_error(r->ctx, REMAT_ERROR_INFEASIBLE, "%s", message) : st;
+    (void)user;
+    if (prose)
+        cli_print(stdout, "%s\n", line);
+    else
+        printf("%s\n", line);
 }
 
-/* A plan, unless only a curve was asked for, and that. */
-static remat_status make_report(const struct remat_request *r, const struct cli_arguments *args,
-                                struct remat_planned *planned, struct report *report)
+static void append_line(void *user, const char *line, bool prose)
+{
+    (void)prose;
+    remat_text_append(user, "%s\n", line);
+}
+
+struct compilation {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    const struct cli_arguments *args;
+    const char *path; /* of the plan */
+    remat_compile_options *options;
+    remat_graph_builder *graph;
+    remat_compiled *compiled;      /* NULL: only a curve was asked for */
+    remat_trade *trade;            /* NULL: none was */
+    struct remat_text explanation; /* for --explain */
+    struct progress progress;
+};
+
+static remat_status print_report(const struct compilation *c)
+{
+    const remat_report_spec spec = {.struct_size = sizeof spec,
+                                    .json = cli_choice(c->args, OPTION_format, 0) != 0,
+                                    .plan_path = c->path,
+                                    .trade = c->trade,
+                                    .trade_path = cli_text(c->args, OPTION_curve, NULL)};
+    fputs(c->explanation.items ? c->explanation.items : "", stdout);
+    if (is_printed(c->args))
+        return REMAT_OK; /* that is all that was asked for */
+    return remat_compiled_report(c->ctx, c->compiled, &spec, print_line, NULL);
+}
+
+static remat_status explain(struct compilation *c)
+{
+    bool json = cli_choice(c->args, OPTION_format, 0) != 0;
+    c->explanation.arena = c->arena;
+    return remat_compiled_explain(c->ctx, c->compiled, json, append_line, &c->explanation);
+}
+
+/* After a failure, whose message stays: lines after it, and what was asked for of the smallest
+ * plan. */
+static remat_status print_refusal(struct compilation *c, remat_status failed)
+{
+    struct remat_text lines = {.arena = c->arena};
+    remat_report_spec spec = {.struct_size = sizeof spec};
+    if (!c->compiled)
+        return failed;
+    REMAT_CHECK(remat_compiled_report(c->ctx, c->compiled, &spec, append_line, &lines));
+    cli_explain(lines.items ? lines.items : "");
+    REMAT_CHECK(explain(c));
+    fputs(c->explanation.items ? c->explanation.items : "", stdout);
+    spec.json = cli_choice(c->args, OPTION_format, 0) != 0 && !is_printed(c->args);
+    if (spec.json)
+        REMAT_CHECK(remat_compiled_report(c->ctx, c->compiled, &spec, print_line, NULL));
+    return failed;
+}
+
+/* --- cubins --- */
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct cubins {
+    struct cli_watch watch;
+    uint32_t begun, of;
+};
+
+static void tell(void *user, double elapsed)
+{
+    const struct cubins *c = user;
+    fprintf(stderr, "remat-compile: %.0f s, cubins: %" PRIu32 " of %" PRIu32 " begun\n", elapsed,
+            c->begun, c->of);
+}
+
+static bool is_over(void *user, uint32_t begun, uint32_t of)
+{
+    struct cubins *c = user;
+    c->begun = begun;
+    c->of = of;
+    return cli_watch_over(&c->watch);
+}
+
+static remat_status make_cubins(const struct compilation *c)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    struct cubins cubins = {.watch = {.tell = tell, .user = &cubins}};
+    remat_cubins_spec spec = {.struct_size = sizeof spec, .is_over = is_over, .user = &cubins};
+    char cache[4096];
+    uint64_t begin = now_ns();
+    if (asks_cubins(c->args)) {
+        spec.needs_cache = cli_has(c->args, OPTION_cache);
+        spec.threads = processors < THREADS_MAX ? (uint32_t)processors : THREADS_MAX;
+        REMAT_CHECK(
+            cli_cache_folder(c->ctx, cli_text(c->args, OPTION_cache, NULL), cache, sizeof cache));
+        spec.cache = *cache ? cache : NULL;
+        REMAT_CHECK(cli_watch_start(c->ctx, NULL, &cubins.watch));
+    }
+    REMAT_CHECK(remat_compiled_make_cubins(c->ctx, c->compiled, &spec));
+    if (spec.compiled_count + spec.cached_count && cli_has(c->args, OPTION_verbose))
+        fprintf(stderr, "%-20s %s elapsed, %" PRIu32 " compiled, %" PRIu32 " from the cache\n",
+                "cubins", remat_time_text(now_ns() - begin).text, spec.compiled_count,
+                spec.cached_count);
+    return REMAT_OK;
+}
+
+/* --- files --- */
+
+static remat_status deliver(const struct compilation *c)
+{
+    const struct cli_arguments *args = c->args;
+    struct remat_outputs *outputs = args->outputs;
+    remat_compiled_info info = {.struct_size = sizeof info};
+    const void *data;
+    size_t bytes;
+    FILE *stream; /* of a FIFO: opened while a signal still ends the wait for a reader */
+    if (c->compiled)
+        remat_compiled_get_info(c->compiled, &info);
+    bool written = info.planned && (!info.foreign || cli_has(args, OPTION_output));
+    if (written)
+        REMAT_CHECK(remat_outputs_stream(outputs, c->path, &stream));
+    if (c->trade)
+        REMAT_CHECK(remat_outputs_stream(outputs, cli_text(args, OPTION_curve, ""), &stream));
+    cli_hold_interrupts();
+    if (written) {
+        REMAT_CHECK(remat_compiled_data(c->ctx, c->compiled, &data, &bytes));
+        REMAT_CHECK(remat_outputs_write(outputs, c->path, data, bytes));
+    }
+    if (c->trade)
+        REMAT_CHECK(
+            curve_file_write(c->arena, outputs, cli_text(args, OPTION_curve, ""), c->trade));
+    if (info.planned && cli_has(args, OPTION_emit_cuda))
+        REMAT_CHECK(emit_cuda(c->ctx, outputs, c->compiled, cli_text(args, OPTION_emit_cuda, "")));
+    return print_report(c);
+}
+
+/* --- the whole --- */
+
+struct adapting {
+    const struct cli_arguments *args;
+    struct remat_arena *arena;
+};
+
+static remat_status adapt(void *user, remat_context *ctx, int64_t rank, const void **out_data,
+                          size_t *out_bytes, const char **why)
+{
+    const struct adapting *a = user;
+    return remat_adapters_make(ctx, a->arena, a->args->operands[0],
+                               cli_text(a->args, OPTION_bind, ""), rank, out_data, out_bytes, why);
+}
+
+static remat_status make(struct compilation *c)
 {
     remat_status st = REMAT_OK;
-    bool without_plan = cli_has(args, OPTION_curve) && !r->settings.search.has_budget;
-    st = remat_plan_asked(r, without_plan, planned);
-    report->divisions = planned->divisions;
-    report->sizes = planned->sizes;
-    if (report->divisions && report->divisions->reasons)
-        cli_explain(report->divisions->reasons);
-    REMAT_TRY(st);
-    if (planned->program)
-        REMAT_TRY(describe_plan(r->arena, args, planned, report));
-    REMAT_TRY(make_curve(r, args, planned, report));
-fail:
-    return st;
+    const struct cli_arguments *args = c->args;
+    struct adapting adapting = {args, c->arena};
+    REMAT_CHECK(claim_plan(c->arena, args, &c->path));
+    REMAT_CHECK(remat_compile_options_create(c->ctx, &c->options));
+    REMAT_CHECK(set_options(args, c->options));
+    REMAT_CHECK(check_options(c->ctx, args));
+    remat_compile_options_show(c->options, show, NULL);
+    remat_compile_options_adapt(c->options, adapt, &adapting);
+    if (searches(args))
+        REMAT_CHECK(progress_start(c->ctx, c->options, &c->progress));
+    REMAT_CHECK(remat_graph_builder_read(c->ctx, args->operands[0], &c->graph));
+    if (makes_plan(args))
+        st = remat_compiled_create(c->ctx, c->graph, c->options, &c->compiled);
+    if (st != REMAT_OK)
+        return print_refusal(c, st);
+    if (cli_has(args, OPTION_curve))
+        REMAT_CHECK(remat_trade_create(c->ctx, c->graph, c->options, c->compiled, &c->trade));
+    if (c->compiled && cli_has(args, OPTION_explain))
+        REMAT_CHECK(explain(c));
+    if (c->compiled)
+        REMAT_CHECK(make_cubins(c));
+    return deliver(c);
 }
 
 static remat_status compile(remat_context *ctx, struct remat_arena *arena,
                             const struct cli_arguments *args)
 {
-    remat_status st = REMAT_OK;
-    struct remat_asked asked;
-    struct remat_request r = {.ctx = ctx, .arena = arena, .asked = &asked};
-    struct remat_planned planned;
-    struct report report = {.explanation = {.arena = arena}};
-    struct observer observer;
-    struct progress progress;
-    struct refusal_kept refusal;
-    struct remat_graph *graph;
-    REMAT_TRY(claim_plan(arena, args, &report.path));
-    REMAT_TRY(asking(arena, args, &asked));
-    REMAT_TRY(remat_settings_read(ctx, arena, &asked, &r.settings));
-    REMAT_TRY(cubins_check(ctx, args));
-    if (cli_has(args, OPTION_emit_cuda))
-        REMAT_TRY(emit_cuda_check(ctx, cli_text(args, OPTION_emit_cuda, "")));
-    r.settings.needs_cuda = cubins_asked(args) || cli_has(args, OPTION_emit_cuda);
-    REMAT_TRY(check_curve(ctx, args, &r.settings));
-    REMAT_TRY(explain_check(ctx, args));
-    REMAT_TRY(observe(ctx, arena, args, &r.settings, &observer));
-    REMAT_TRY(progress_start(ctx, args, &asked, &r.settings, &progress));
-    if (r.settings.search.is_over) {
-        r.is_over = progress_is_over;
-        r.look = progress_look;
-        r.user = &progress;
-    }
-    refusal_watch(arena, args, &r.settings, &refusal);
-    REMAT_TRY(remat_graph_file_read(ctx, args->operands[0], arena, &graph));
-    r.graph = graph;
-    st = make_report(&r, args, &planned, &report);
-    if (st == REMAT_ERROR_INVALID)
-        st = name_file(ctx, args->operands[0]);
-    if (st == REMAT_ERROR_INFEASIBLE && !remat_division_asked(&asked))
-        st = advise_refused(&r, args, &planned, &refusal);
-    if (st == REMAT_ERROR_INFEASIBLE || (st == REMAT_ERROR_CUT_SHORT && refusal.proven_bytes))
-        st = refusal_print(ctx, &refusal,
-                           cli_choice(args, OPTION_format, 0) != 0 && !is_printed(args));
-    else if (st == REMAT_ERROR_CUT_SHORT)
-        explain_nothing(args);
-    REMAT_TRY(st);
-    if (report.program && cli_has(args, OPTION_explain))
-        REMAT_TRY(explain(ctx, arena, args, report.program, 0, &report.explanation));
-    if (report.program && !remat_division_asked(&asked))
-        REMAT_TRY(advise_planned(&r, args, &planned, &report));
-    if (report.program)
-        REMAT_TRY(cubins_add(ctx, arena, args, &planned.settings.device, report.program));
-    REMAT_TRY(deliver(ctx, arena, args, &report));
-fail:
+    struct compilation c = {.ctx = ctx, .arena = arena, .args = args};
+    remat_status st = make(&c);
     cli_release_interrupts();
+    remat_trade_destroy(&c.trade);
+    remat_compiled_destroy(&c.compiled);
+    remat_compile_options_destroy(&c.options);
+    remat_graph_builder_destroy(&c.graph);
     return st;
 }
 

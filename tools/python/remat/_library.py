@@ -9,7 +9,7 @@ import weakref
 
 from .errors import Error
 
-VERSION = "0.1.0-de0f15f8cb77a947"  # remat_compiler_version() of the headers that this file was written for
+VERSION = "0.1.0-579815650e4f9dac"  # remat_compiler_version() of the headers that this file was written for
 NAME = "libremat-compiler.so.0"
 
 
@@ -62,7 +62,7 @@ class OrderRun(c.Structure):
 
 
 class TradePoint(c.Structure):
-    _fields_ = [("peak_bytes", c.c_uint64), ("step_ns", c.c_uint64), ("bound_step_ns", c.c_uint64)]
+    _fields_ = [("peak_bytes", c.c_uint64), ("step_ns", c.c_uint64), ("bound_step_ns", c.c_uint64), ("policy", c.c_char_p)]
 
 
 def sized(kind, **fields):

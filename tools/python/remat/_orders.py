@@ -59,7 +59,7 @@ class Graph:
     def smallest_bytes(self, device):
         """The smallest peak of any order found."""
         with _options(self.session, device, None) as options:
-            trade = Handle(self.session, "remat_trade", self.session.context, self.handle.pointer, options.pointer)
+            trade = Handle(self.session, "remat_trade", self.session.context, self.handle.pointer, options.pointer, None)
             return trade.list("points", TradePoint)[-1].peak_bytes
 
 
@@ -80,7 +80,7 @@ class _options:
         path = pathlib.Path(self.folder.name) / "device.json"
         path.write_text(json.dumps(self.device))
         options = Handle(self.session, "remat_compile_options", self.session.context)
-        given = {"target": path, "reserve": 0} | ({} if self.budget_bytes is None else {"budget": self.budget_bytes})
+        given = {"target": path, "reserve": 0} | ({} if self.budget_bytes is None else {"budget": max(self.budget_bytes, 1)})
         for name, value in given.items():
             self.session.call("remat_compile_options_set", options.pointer, name.encode(), str(value).encode())
         return options

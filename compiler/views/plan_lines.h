@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of reports on a plan: its certificate, the source of its costs, manual policies next to it.
  */
-#ifndef REMAT_TOOLS_PLAN_LINES_H
-#define REMAT_TOOLS_PLAN_LINES_H
+#ifndef REMAT_PLAN_LINES_H
+#define REMAT_PLAN_LINES_H
 
 #include "base.h"
 #include "program.h"

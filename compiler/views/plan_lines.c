@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan_lines.h"
 
-#include "cli.h"
 #include "size.h"
 
 static bool has_pins(const struct remat_program *p)

@@ -4,10 +4,10 @@
  * A view is a pure function of the program: no clock, no paths, no order that depends on memory, so
  * that its output can be compared byte by byte. None but the summary holds the policy's name, so
  * the same decisions look the same whatever asked for them. */
-#ifndef REMAT_TOOLS_DUMP_H
-#define REMAT_TOOLS_DUMP_H
+#ifndef REMAT_DUMP_H
+#define REMAT_DUMP_H
 
-#include "cli.h"
+#include "base.h"
 #include "program.h"
 #include <jansson.h>
 
@@ -99,8 +99,8 @@ remat_status dump_pattern(struct remat_arena *arena, const char *path, int32_t l
 void dump_append_name(struct remat_text *out, const char *name, size_t width);
 /* The segment that holds the command; REMAT_NONE when no segment does. */
 uint32_t dump_segment_of(const struct remat_program *program, uint32_t command);
-/* Segments by place in the schedule: those that a step runs, in its order, then the others; all, or
- * that of a name. REMAT_ERROR_USAGE: none has it. */
+/* schedule.c: segments by place in the schedule: those that a step runs, in its order, then the
+ * others; all, or that of a name. REMAT_ERROR_USAGE: none has it. */
 struct dump_order REMAT_LIST(uint32_t);
 remat_status dump_order(remat_context *ctx, struct remat_arena *arena,
                         const struct remat_program *program, const char *of,

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "refusal_text.h"
+#include "refusal.h"
 
-#include "explain.h"
-#include "options.h"
-#include "report.h"
-#include "show.h"
+#include "plan_report.h"
 #include "size.h"
-#include "tool.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-static bool is_recomputable(const struct refusal_resident *resident)
+static bool is_recomputable(const struct remat_refusal_resident *resident)
 {
     return strcmp(resident->removal.how, "recompute") == 0;
 }
 
-static void write_lines(const struct refusal_kept *kept, struct remat_text *out)
+static void write_lines(const struct remat_refused *kept, struct remat_text *out)
 {
     const struct remat_refusal *r = &kept->refusal;
     remat_text_append(out, "  %s = arena %s + reserve %s; the budget is %s\n",
@@ -36,7 +32,7 @@ static void write_lines(const struct refusal_kept *kept, struct remat_text *out)
     remat_text_append(out, "\" (%s), where the largest buffers are\n", kept->phase);
     uint64_t workspace_bytes = kept->workspace_bytes;
     for (uint32_t i = 0; i < kept->resident_count; i++) {
-        const struct refusal_resident *resident = &kept->residents[i];
+        const struct remat_refusal_resident *resident = &kept->residents[i];
         if (workspace_bytes > resident->bytes) {
             remat_text_append(out, "  %10s  workspace: persistent\n",
                               remat_short_text(workspace_bytes).text);
@@ -53,7 +49,7 @@ static void write_lines(const struct refusal_kept *kept, struct remat_text *out)
     }
 }
 
-static void write_advice(const struct refusal_kept *kept, struct remat_text *out)
+static void write_advice(const struct remat_refused *kept, struct remat_text *out)
 {
     for (size_t i = 0; i < kept->advices.count; i++) {
         const struct remat_advice *advice = &kept->advices.items[i];
@@ -62,45 +58,49 @@ static void write_advice(const struct refusal_kept *kept, struct remat_text *out
     }
 }
 
-static void print_json(const struct refusal_kept *kept)
+void remat_refusal_json(const struct remat_refused *kept, struct remat_text *out)
 {
     const struct remat_refusal *r = &kept->refusal;
-    printf("{\n  \"schema\": \"remat-refusal/1\",\n  \"budget_bytes\": %" PRIu64
-           ",\n  \"smallest_budget_bytes\": %" PRIu64 ",",
-           r->budget_bytes, r->smallest_bytes);
+    remat_text_append(out,
+                      "{\n  \"schema\": \"remat-refusal/1\",\n  \"budget_bytes\": %" PRIu64
+                      ",\n  \"smallest_budget_bytes\": %" PRIu64 ",",
+                      r->budget_bytes, r->smallest_bytes);
     if (r->floor_bytes)
-        printf("\n  \"floor_bytes\": %" PRIu64 ",", r->floor_bytes);
-    printf("\n  \"reserve_bytes\": %" PRIu64 ",\n  \"peak_bytes\": %" PRIu64
-           ",\n  \"static_bytes\": %" PRIu64 ",\n  \"workspace_bytes\": %" PRIu64
-           ",\n  \"binding_command\": {\"name\": ",
-           r->reserve_bytes, kept->live_peak_bytes, kept->static_bytes, kept->workspace_bytes);
-    cli_show_json(stdout, kept->binding);
-    printf(", \"phase\": \"%s\"},\n  \"residents\": [", kept->phase);
+        remat_text_append(out, "\n  \"floor_bytes\": %" PRIu64 ",", r->floor_bytes);
+    remat_text_append(out,
+                      "\n  \"reserve_bytes\": %" PRIu64 ",\n  \"peak_bytes\": %" PRIu64
+                      ",\n  \"static_bytes\": %" PRIu64 ",\n  \"workspace_bytes\": %" PRIu64
+                      ",\n  \"binding_command\": {\"name\": ",
+                      r->reserve_bytes, kept->live_peak_bytes, kept->static_bytes,
+                      kept->workspace_bytes);
+    remat_text_json(out, kept->binding);
+    remat_text_append(out, ", \"phase\": \"%s\"},\n  \"residents\": [", kept->phase);
     for (uint32_t i = 0; i < kept->resident_count; i++) {
-        const struct refusal_resident *resident = &kept->residents[i];
-        printf("%s\n    {\"name\": ", i ? "," : "");
-        cli_show_json(stdout, resident->name);
-        printf(", \"bytes\": %" PRIu64 ", \"removal\": \"%s\", \"recompute_extra_ns\": ",
-               resident->bytes, resident->removal.how);
+        const struct remat_refusal_resident *resident = &kept->residents[i];
+        remat_text_append(out, "%s\n    {\"name\": ", i ? "," : "");
+        remat_text_json(out, resident->name);
+        remat_text_append(out,
+                          ", \"bytes\": %" PRIu64 ", \"removal\": \"%s\", \"recompute_extra_ns\": ",
+                          resident->bytes, resident->removal.how);
         if (is_recomputable(resident))
-            printf("%" PRId64 "}", resident->removal.extra_ns);
+            remat_text_append(out, "%" PRId64 "}", resident->removal.extra_ns);
         else
-            printf("null}");
+            remat_text_append(out, "null}");
     }
-    printf("\n  ],\n");
-    report_print_json_advice(&kept->advices);
-    printf("\n}\n");
+    remat_text_append(out, "\n  ],\n");
+    remat_report_advice_json(&kept->advices, out);
+    remat_text_append(out, "\n}\n");
 }
 
 /* Names are the compiler's, which are gone afterwards. */
-static const char *copy_name(struct refusal_kept *kept, const char *name)
+static const char *copy_name(struct remat_refused *kept, const char *name)
 {
     const char *copy = remat_arena_string(kept->arena, name, strlen(name));
     kept->failed |= !copy;
     return copy ? copy : "";
 }
 
-static void keep_residents(struct refusal_kept *kept, const struct remat_program *program)
+static void keep_residents(struct remat_refused *kept, const struct remat_program *program)
 {
     struct remat_arena scratch;
     struct dump_residents found = {0};
@@ -109,11 +109,11 @@ static void keep_residents(struct refusal_kept *kept, const struct remat_program
     kept->failed |= !classes || dump_residents(&scratch, program, classes, program->peak_command,
                                                &found) != REMAT_OK;
     kept->resident_count = 0;
-    for (size_t i = 0; i < found.count && i < REFUSAL_RESIDENTS; i++) {
+    for (size_t i = 0; i < found.count && i < REMAT_REFUSAL_RESIDENTS; i++) {
         const struct dump_resident *resident = &found.items[i];
         const char *name =
             resident->value == REMAT_NONE ? "-" : program->values[resident->value].name;
-        kept->residents[kept->resident_count++] = (struct refusal_resident){
+        kept->residents[kept->resident_count++] = (struct remat_refusal_resident){
             copy_name(kept, name), resident->buffer->bytes, resident->removal};
     }
     kept->failed |= remat_advice_measure(&scratch, program, &kept->facts) != REMAT_OK;
@@ -121,15 +121,19 @@ static void keep_residents(struct refusal_kept *kept, const struct remat_program
     remat_arena_release(&scratch);
 }
 
-static void keep_explanation(struct refusal_kept *kept, const struct remat_program *plan)
+static void keep_explanation(struct remat_refused *kept, const struct remat_program *plan)
 {
     remat_context *ctx = kept->arena->ctx;
-    kept->explanation = (struct remat_text){.arena = kept->arena};
+    uint64_t bytes = kept->refusal.smallest_bytes;
+    kept->explanation = kept->explanation_json = (struct remat_text){.arena = kept->arena};
     kept->unexplained = NULL;
-    if (!cli_has(kept->args, OPTION_explain))
+    if (!kept->globs->count)
         return;
-    remat_status st = explain(ctx, kept->arena, kept->args, plan, kept->refusal.smallest_bytes,
-                              &kept->explanation);
+    remat_status st =
+        remat_explanation_text(ctx, kept->arena, kept->globs, plan, bytes, &kept->explanation);
+    if (st == REMAT_OK)
+        st = remat_explanation_json(ctx, kept->arena, kept->globs, plan, bytes,
+                                    &kept->explanation_json);
     if (st != REMAT_OK)
         kept->unexplained = copy_name(kept, remat_context_message(ctx));
     kept->failed |= st == REMAT_ERROR_MEMORY;
@@ -137,7 +141,7 @@ static void keep_explanation(struct refusal_kept *kept, const struct remat_progr
 
 static void keep(void *user, const struct remat_refusal *refusal)
 {
-    struct refusal_kept *kept = user;
+    struct remat_refused *kept = user;
     const struct remat_program *plan = refusal->smallest;
     if (!plan) {
         kept->proven_bytes = refusal->floor_bytes;
@@ -159,19 +163,24 @@ static void keep(void *user, const struct remat_refusal *refusal)
     kept->facts.needed_bytes = refusal->smallest_bytes;
 }
 
-void refusal_watch(struct remat_arena *arena, const struct cli_arguments *args,
-                   struct remat_compile_settings *settings, struct refusal_kept *out)
+void remat_refusal_watch(struct remat_arena *arena, const struct remat_globs *globs,
+                         struct remat_compile_settings *settings, struct remat_refused *out)
 {
-    *out = (struct refusal_kept){.arena = arena, .args = args, .explanation = {.arena = arena}};
+    *out = (struct remat_refused){.arena = arena, .globs = globs};
     settings->search.refused = keep;
     settings->search.refused_user = out;
 }
 
-remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, bool json)
+void remat_refusal_explain_nothing(struct remat_text *lines)
 {
-    struct remat_text lines = {.arena = kept->arena};
-    if (!kept->refusal.smallest_bytes)
-        explain_nothing(kept->args);
+    remat_text_append(lines, "  --explain: there is no plan of which it could say something\n");
+}
+
+remat_status remat_refusal_conclude(remat_context *ctx, const struct remat_refused *kept,
+                                    struct remat_text *lines)
+{
+    if (!kept->refusal.smallest_bytes && kept->globs->count)
+        remat_refusal_explain_nothing(lines);
     if (!kept->refusal.smallest_bytes && kept->proven_bytes)
         return remat_error(ctx, REMAT_ERROR_INFEASIBLE,
                            "budget %" PRIu64 " B is too small: no choice of what to recompute "
@@ -181,17 +190,12 @@ remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, 
                            remat_short_text(kept->proven_bytes).text);
     if (!kept->refusal.smallest_bytes)
         return REMAT_ERROR_INFEASIBLE;
-    write_lines(kept, &lines);
-    write_advice(kept, &lines);
+    write_lines(kept, lines);
+    write_advice(kept, lines);
     if (kept->unexplained)
-        remat_text_append(&lines, "  --explain: %s\n", kept->unexplained);
-    if (lines.failed || kept->failed)
+        remat_text_append(lines, "  --explain: %s\n", kept->unexplained);
+    if (lines->failed || kept->failed)
         return remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    cli_explain(lines.items);
-    if (!kept->unexplained)
-        explain_print(&kept->explanation);
-    if (json)
-        print_json(kept);
     return remat_error(ctx, REMAT_ERROR_INFEASIBLE, "%s (%s)", remat_context_message(ctx),
                        remat_enough_text(kept->refusal.smallest_bytes).text);
 }

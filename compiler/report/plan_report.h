@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of remat-compile on the plan it has made, on standard output. */
-#ifndef REMAT_TOOLS_COMPILE_REPORT_H
-#define REMAT_TOOLS_COMPILE_REPORT_H
+/* The report on a plan that was made. */
+#ifndef REMAT_PLAN_REPORT_H
+#define REMAT_PLAN_REPORT_H
 
-#include "advice.h"
-#include "compile.h"
-#include "curve.h"
-#include "divisions.h"
-#include "sizes.h"
+#include "planned.h"
 #include "static_parts.h"
 
-struct report {
+struct remat_report {
     struct remat_program *program;   /* NULL: only a curve was asked for */
     struct remat_static_parts parts; /* of its persistent memory */
     const uint8_t *layer_extents;    /* remat_program_layer_extents */
@@ -22,15 +18,17 @@ struct report {
     const struct remat_policy *chosen; /* before pins; NULL: there are none */
     const struct remat_front *front;   /* NULL: no curve */
     const char *curve_path;
-    struct curve_picture picture;            /* of a curve that is drawn */
     const struct remat_sizes *sizes;         /* NULL: none was to be chosen */
     const struct remat_divisions *divisions; /* the same */
-    struct remat_text explanation;           /* for --explain */
 };
 
+/* The report on a plan, but for its paths and advice, in `arena`. */
+remat_status remat_report_plan(struct remat_arena *arena, const struct remat_planned *planned,
+                               struct remat_report *out);
+
+void remat_report_text(const struct remat_report *report, struct remat_text *out);
+void remat_report_json(const struct remat_report *report, struct remat_text *out);
 /* The member "advice", without what follows it. */
-void report_print_json_advice(const struct remat_advices *advices);
-void report_print_text(const struct report *report);
-void report_print_json(const struct report *report);
+void remat_report_advice_json(const struct remat_advices *advices, struct remat_text *out);
 
 #endif
