@@ -19,7 +19,7 @@ import remat.inductor
 class Eager:
     """PyTorch's eager kernels: the bits of eager mode. `everything_saved`: the backend that they are compared with, or None
     for eager mode."""
-    kernels, everything_saved, saves_all, tolerance = "aot_eager", None, None, 0
+    kernels, everything_saved, saves_all, compiled, tolerance = "aot_eager", None, None, False, 0
 
     def compiling(self):
         return contextlib.nullcontext()
@@ -34,7 +34,7 @@ class Inductor(Eager):
     kernels, tolerance = "inductor", 1e-5
 
     def __init__(self, eager_random, compile_graph=compile_fx_inner):
-        self.compile_graph = compile_graph
+        self.compile_graph, self.compiled = compile_graph, compile_graph is compile_fx_inner
         self.settings = {"fallback_random": eager_random, "fx_graph_cache": False}
         self.everything_saved = None if eager_random else self.saves_all
 

@@ -4,6 +4,8 @@
 saved for the backward pass is what was planned, to the byte. Temporaries of kernels are as scratch.py has them.
 
     main(NAME...)   or all"""
+import itertools
+
 import torch
 import transformers as hf
 from torch import nn
@@ -13,6 +15,7 @@ import budgets
 import harness
 import models
 from graphs import Graphs
+from remat import scratch
 
 TOLERANCE = 0.02
 LEAST_BYTES = 20_000_000
@@ -96,6 +99,30 @@ def main(*names):
         for budget in sorted({max(int(0.6 * whole), least), least}, reverse=True):
             compare(name, budget)
     kernels()
+    convolution_kernels()
+
+
+def convolution_kernels():
+    """Temporaries of convolutions in each layout, against what scratch.py has: never more, by at most a tenth less."""
+    shapes = [((16, 32, 32, 32), 32, 3), ((16, 32, 32, 32), 64, 1), ((4, 64, 32, 32), 32, 3), ((8, 3, 64, 64), 32, 7)]
+    for (shape, made, size), *orders in itertools.product(shapes, *[(torch.contiguous_format, torch.channels_last)] * 2):
+        x, w = (torch.randn(*one).to(memory_format=order) for one, order in zip((shape, (made, shape[1], size, size)), orders))
+        settings = [[1, 1], [0, 0], [1, 1], False, [0, 0], 1]
+
+        def forward():
+            return (torch.ops.aten.convolution(x, w, None, *settings),)
+        gradient = forward()[0] * 2
+
+        def backward():
+            return torch.ops.aten.convolution_backward(gradient, x, w, None, *settings, [True, True, False])
+        for run, operator, operands in ((forward, torch.ops.aten.convolution.default, [x, w]),
+                                        (backward, torch.ops.aten.convolution_backward.default, [gradient, x, w])):
+            results = [one for one in run() if one is not None]
+            given = sum(one.nbytes for one in [*operands, *results])
+            measured = measure(run)[0] - sum(one.nbytes for one in results)
+            known = scratch.ON_CPU[operator](operands, results)
+            harness.check(0 <= known - measured <= 0.1 * given,
+                          f"{operator} of {shape}, {orders}: {measured} bytes beside its results, {known} are counted")
 
 
 def kernels():

@@ -9,16 +9,19 @@ import torch
 from torch.utils.checkpoint import CheckpointPolicy
 
 import bits
+import compiled
 import draws
 import harness
 import keys
+import peaks
 import ranks
 import remat._backend
 import remat.draws
 import respects
 import several
 import several_compiled
-from remat import _planner, bare_problem, calls, fronts, fused, joint, nodes, prepare, rules, steps, variants
+from remat import (_planner, bare_problem, calls, fronts, fused, joint, lowered, nodes, prepare, rules, scratch, steps,
+                   variants)
 
 MISTAKES = {}
 
@@ -33,6 +36,10 @@ def mistake(*tests):
 
 def case(name):
     return lambda: respects.main(name)
+
+
+def with_inductor(name):
+    return lambda: respects.main("interpreted-eager-random", name)
 
 
 def not_a_view(node, is_view=nodes.is_view):
@@ -118,6 +125,70 @@ def a_cached_plan_of_another_budget_returned():
 for fact in ("torch", "planner", "kernels", "left", "counted", "sizes", "whole", "costs", "recomputable",
              "random"):
     MISTAKES[f"a_key_without_{fact}"] = lambda: [], [lambda fact=fact: keys.main(fact)]
+
+
+# With plans for Inductor's kernels.
+
+@mistake(with_inductor("random_operators"))
+def a_random_operator_recomputed_with_inductor():
+    return without("random")
+
+
+@mistake(with_inductor("buffer_read_then_mutated"))
+def an_input_mutated_between_with_inductor():
+    return an_input_mutated_between()
+
+
+@mistake(with_inductor("collectives"))
+def a_collective_recomputed_with_inductor():
+    return a_collective_recomputed()
+
+
+@mistake(with_inductor("must_save"))
+def a_tag_ignored_with_inductor():
+    return a_tag_ignored()
+
+
+@mistake(with_inductor("must_recompute"))
+def another_tag_ignored_with_inductor():
+    """Only what is made of tangents passes for the backward pass."""
+    def all_else(graph, _):
+        after = joint.after_border(graph.nodes)
+        return {node for node in graph.nodes if node not in after}
+    return [mock.patch.object(prepare, "_of_forward_pass", all_else)]
+
+
+@mistake(with_inductor("cached_plans"))
+def a_cached_plan_of_another_budget_with_inductor():
+    fits = []
+
+    def fit(*arguments, fit=fused.fit):
+        fits.append(fit(*arguments))
+        return fits[0]
+    return [mock.patch.object(fused, "fit", fit)]
+
+
+@mistake(with_inductor("settings_of_the_account"))
+def other_settings_than_those_of_the_account():
+    """Inductor keeps freed buffers, and runs kernels in another order than the plan."""
+    return [mock.patch.object(fused, "AS_PLANNED", {})]
+
+
+@mistake(with_inductor("settings_of_the_account"))
+def a_guard_that_is_not_set():
+    def fit(*arguments, fit=fused.fit):
+        return dataclasses.replace(fit(*arguments), settings={})
+    return [mock.patch.object(fused, "fit", fit)]
+
+
+@mistake(lambda: peaks.convolution_kernels())
+def scratch_of_convolutions_forgotten():
+    return [mock.patch.dict(scratch.ON_CPU, {torch.ops.aten.convolution.default: lambda operands, results: 0})]
+
+
+@mistake(lambda: compiled.main("gpt2"))
+def buffers_that_get_no_memory():
+    return [mock.patch.object(lowered, "_stays_inside", lambda scheduler, name: True)]
 
 
 # Of many graphs.

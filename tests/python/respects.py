@@ -10,6 +10,7 @@ from unittest import mock
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch._inductor import config
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 import budgets
@@ -253,10 +254,19 @@ def region_of(block):
 
 @case
 def nested_region():
-    for block in (lambda net, t: torch.tanh(net.a(t)).sin(), lambda net, t: F.dropout(torch.tanh(net.a(t)), 0.2).sin()):
-        # With Inductor regions are PyTorch's own, and draw again in the backward pass.
-        for graphs in trained("nested region", region_of(block), against=WITH.saves_all):
-            harness.check(len(graphs.report().graphs) == 1, "a nested region got a budget of its own")
+    for graphs in trained("nested region", region_of(lambda net, t: torch.tanh(net.a(t)).sin())):
+        harness.check(len(graphs.report().graphs) == 1, "a nested region got a budget of its own")
+
+
+@case
+def nested_region_that_draws():
+    """With Inductor regions are PyTorch's own cuts, which draw again in the backward pass. Its cut of the graph around them
+    gives wrong gradients where Inductor compiles it, so there is nothing to compare with."""
+    if WITH.compiled:
+        return
+    block = region_of(lambda net, t: F.dropout(torch.tanh(net.a(t)), 0.2).sin())
+    for graphs in trained("nested region that draws", block, against=WITH.saves_all):
+        harness.check(len(graphs.report().graphs) == 1, "a nested region got a budget of its own")
 
 
 # What changes inputs and buffers.
@@ -370,7 +380,7 @@ def sizes_from_data():
     def forward(net, x):
         y = torch.tanh(net.a(x))
         positive = (y > 0).sum()
-        return net.b(y * positive + torch.nonzero(y.detach()[0] > 0).float().sum()).cos()
+        return net.b((y * positive + torch.nonzero(y.detach()[0] > 0).float().sum()) / 1000).cos()
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
         trained("sizes from data", forward)
 
@@ -380,12 +390,16 @@ def sizes_from_data():
 @case
 def saved_view_of_larger_base():
     """The backward pass reads a slice: what is saved, and counted, is the whole."""
-    def forward(net, x):
+    def of_results(net, x):
         wide = torch.cat([net.a(x), net.b(x), net.c(x)], 1)
         return wide[:, :WIDTH].sin()
-    for graphs in trained("view of a larger base", forward):
-        harness.check(graphs.saved_bytes() == graphs.report().graphs[0].saved_bytes,
-                      f"saved {graphs.saved_bytes()}, planned {graphs.report().graphs[0].saved_bytes}")
+
+    def of_product(net, x):
+        return (x @ torch.cat([net.a.weight, net.b.weight, net.c.weight], 1))[:, :WIDTH].sin()
+    for forward in of_results, of_product:
+        for graphs in trained("view of a larger base", forward):
+            harness.check(graphs.saved_bytes() == graphs.report().graphs[0].saved_bytes,
+                          f"saved {graphs.saved_bytes()}, planned {graphs.report().graphs[0].saved_bytes}")
 
 
 @case
@@ -426,12 +440,28 @@ def cached_plans():
     """The same function under two budgets, without a reset between."""
     net = Net(lambda net, x: net.b(torch.sin(torch.tanh(net.a(x)).exp())).cos())
     x = torch.randn(64, WIDTH)
-    first = Graphs(plain(budgets.EVERYTHING), look=True)
-    torch.compile(net, backend=first)(x).sum().backward()
-    second = Graphs(plain(first.least_bytes))
-    torch.compile(net, backend=second)(x).sum().backward()
+    with WITH.compiling():
+        first = Graphs(plain(budgets.EVERYTHING), look=True)
+        torch.compile(net, backend=first)(x).sum().backward()
+        second = Graphs(plain(first.least_bytes))
+        torch.compile(net, backend=second)(x).sum().backward()
     harness.check(second.report().graphs and second.report().graphs[0].given_bytes == first.least_bytes,
                   "the plan of another budget was used")
+    harness.check(second.report().graphs[0].peak_bytes <= first.least_bytes, "the second plan needs more than its budget")
+
+
+@case
+def settings_of_the_account():
+    """What Inductor compiles, it compiles with the settings under which it accounts for the memory of both graphs."""
+    seen = []
+
+    def compile_graph(graph, inputs, is_backward=False, compile_graph=getattr(WITH, "compile_graph", None), **facts):
+        seen.append((is_backward, config.allow_buffer_reuse, config.reorder_for_peak_memory))
+        return compile_graph(graph, inputs, is_backward=is_backward, **facts)
+    with mock.patch.object(WITH, "compile_graph", compile_graph, create=True):
+        observe(lambda net, x: net.b(torch.tanh(net.a(x))), plain(budgets.EVERYTHING), rows=(64,))
+    wanted = [] if WITH.kernels == "aot_eager" else [(False, False, False), (True, False, False)]
+    harness.check(seen == wanted, f"settings of Inductor's: {seen}")
 
 
 def main(*names):

@@ -54,7 +54,7 @@ try:
     from torch._inductor.graph import GraphLowering
     from torch._inductor.codegen.wrapper import can_match_buffer_size
     from torch._inductor.ir import Layout
-    from torch._inductor.scheduler import SchedulerNode
+    from torch._inductor.scheduler import ExternKernelSchedulerNode, SchedulerNode
     from torch._inductor.virtualized import V
     from torch._ops import HigherOrderOperator, OpOverload
     from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
@@ -73,14 +73,15 @@ except ImportError as missing:
     raise _unsupported(str(missing)) from missing
 
 __all__ = [
-    "BackendCompilerFailed", "CheckpointPolicy", "CustomPartitionerFn", "DTensor", "DebugContext", "FSDPModule",
-    "FakeTensor", "FakeTensorMode", "GraphLowering", "HigherOrderOperator", "Layout", "OpOverload", "OrderedSet",
-    "SchedulerNode", "TracingContext", "V", "WORKS_WITH_INDUCTOR", "aot_autograd", "boxed_nop", "can_match_buffer_size",
-    "compile_fx", "compile_fx_inner", "current_graph_task_id", "default_partition", "disable_current_modes",
-    "enter_autocast", "extract_modules", "fake_tensor_prop", "flop_registry", "force_save_effectful_ops",
-    "functorch_config", "fx_graph_cse", "inductor_config", "inductor_memory", "is_assert_only_symbool", "is_one_of",
-    "is_opaque_node", "is_rng_op", "is_sym_node", "list_mode_options", "memory_budget_annotation", "min_cut_partition",
-    "must_be_in_backward", "must_be_in_forward", "optimization_hint", "post_grad_passes", "record_output_strides",
-    "run_and_save_rng_state", "run_with_rng_state", "shape_env_from_inputs", "thread_graphsafe_rng_from_hops",
-    "tracing", "tree_leaves", "tree_map", "view_to_reshape", "with_effects",
+    "BackendCompilerFailed", "CheckpointPolicy", "CustomPartitionerFn", "DTensor", "DebugContext",
+    "ExternKernelSchedulerNode", "FSDPModule", "FakeTensor", "FakeTensorMode", "GraphLowering", "HigherOrderOperator",
+    "Layout", "OpOverload", "OrderedSet", "SchedulerNode", "TracingContext", "V", "WORKS_WITH_INDUCTOR",
+    "aot_autograd", "boxed_nop", "can_match_buffer_size", "compile_fx", "compile_fx_inner", "current_graph_task_id",
+    "default_partition", "disable_current_modes", "enter_autocast", "extract_modules", "fake_tensor_prop",
+    "flop_registry", "force_save_effectful_ops", "functorch_config", "fx_graph_cse", "inductor_config",
+    "inductor_memory", "is_assert_only_symbool", "is_one_of", "is_opaque_node", "is_rng_op", "is_sym_node",
+    "list_mode_options", "memory_budget_annotation", "min_cut_partition", "must_be_in_backward", "must_be_in_forward",
+    "optimization_hint", "post_grad_passes", "record_output_strides", "run_and_save_rng_state", "run_with_rng_state",
+    "shape_env_from_inputs", "thread_graphsafe_rng_from_hops", "tracing", "tree_leaves", "tree_map",
+    "view_to_reshape", "with_effects",
 ]

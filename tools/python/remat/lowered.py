@@ -3,12 +3,13 @@
 and the memory that its buffers then take by its own account."""
 import contextlib
 import dataclasses
+import itertools
 
 import torch
 from torch import fx
 
-from . import nodes
-from ._torch import (DebugContext, GraphLowering, Layout, OrderedSet, SchedulerNode, V, can_match_buffer_size,
+from . import nodes, scratch
+from ._torch import (DebugContext, ExternKernelSchedulerNode, GraphLowering, Layout, OrderedSet, SchedulerNode, V, can_match_buffer_size,
                      fake_tensor_prop, inductor_memory, post_grad_passes, record_output_strides, shape_env_from_inputs,
                      tree_leaves, view_to_reshape)
 
@@ -26,9 +27,10 @@ class Buffer:
 
 @dataclasses.dataclass(frozen=True)
 class Lowered:
-    """Kernels in order, by what they compute, and what lives when. `copied_bytes`: of inputs that the graph returns in
-    another layout."""
+    """Kernels in order, by what they compute; what they allocate and free while they run; and what lives when.
+    `copied_bytes`: of inputs that the graph returns in another layout."""
     kernels: list
+    scratch_bytes: list
     buffers: list
     copied_bytes: int
 
@@ -40,8 +42,7 @@ class Lowered:
                 change[one.begin] += one.bytes
             if one.name not in without and one.end is not None:
                 change[one.end + 1] -= one.freed_bytes
-        live = 0
-        return [live := live + one for one in change[:len(self.kernels)]]
+        return [live + beside for live, beside in zip(itertools.accumulate(change), self.scratch_bytes)]
 
     def place(self, live):
         """What the kernel at the peak of a timeline computes, and the user's line."""
@@ -92,17 +93,51 @@ def _buffers(graph, module):
         OrderedSet(graph.graph_inputs.keys()), outputs)
     timeline, _, _ = inductor_memory.compute_memory_timeline(scheduler.nodes, freeable, outputs)
     given = {node.name: node for node in module.graph.nodes if node.op == "placeholder"}
-    overwritten = _overwritten(scheduler)
-    buffers = []
+    buffers, groups = {}, _groups(scheduler.nodes)
     for one in timeline:
         name, made, freed = one.buffer.get_name(), one.size_alloc, one.size_free
         if name in given:
             made = freed = nodes.storage_bytes(given[name].meta["val"])
         elif _stays_inside(scheduler, name):
             continue
-        end = None if one.end_step < 0 else one.end_step - (name in overwritten)
-        buffers.append(Buffer(name, made, freed, one.start_step, end))
-    return Lowered([_what(kernel) for kernel in scheduler.nodes], buffers, _copied_bytes(graph, module))
+        begin = groups[one.start_step][0] if groups else one.start_step
+        buffers[name] = Buffer(name, made, freed, begin, None if one.end_step < 0 else groups[one.end_step][1])
+    for name, result in reversed(_overwritten(scheduler).items()):
+        if name in buffers and result in buffers:
+            buffers[name] = dataclasses.replace(buffers[name], end=buffers.pop(result).end)
+    return Lowered([_what(kernel) for kernel in scheduler.nodes], [_scratch_bytes(kernel) for kernel in scheduler.nodes],
+                   list(buffers.values()), _copied_bytes(graph, module))
+
+
+def _groups(kernels):
+    """The first and the last kernel, for each, of those that are called as one: for a CPU Inductor makes a function of all
+    kernels between two that are PyTorch's own, before which all of its buffers are made, and after which they are freed."""
+    groups = []
+    for index, kernel in enumerate(kernels):
+        device = kernel.get_device()
+        alone = isinstance(kernel, ExternKernelSchedulerNode) or device is not None and device.type != "cpu"
+        if alone or not groups or groups[-1][2]:
+            groups.append([index, index, alone])
+        else:
+            groups[-1][1] = index
+            groups.append(groups[-1])
+    return [(first, last) for first, last, _ in groups]
+
+
+def _scratch_bytes(kernel):
+    """Of a kernel that is PyTorch's own."""
+    if not isinstance(kernel, ExternKernelSchedulerNode):
+        return 0
+    operands = [one for one in kernel.node.inputs if isinstance(one.maybe_get_layout(), Layout)]
+    known = [node for node in kernel.node.get_origins() if node.target in scratch.ON_CPU]
+    return scratch.of_operator(known[0], list(map(_traced, operands))) if known and operands else 0
+
+
+def _traced(operand):
+    """A tensor of the layout that Inductor gave it, without memory."""
+    hint = V.graph.sizevars.optimization_hint
+    return torch.empty_strided([hint(size) for size in operand.get_size()],
+                               [hint(stride) for stride in operand.get_stride()], dtype=operand.get_dtype(), device="meta")
 
 
 def _what(kernel):
@@ -130,13 +165,15 @@ def _stays_inside(scheduler, name):
 
 
 def _overwritten(scheduler):
-    """Names of buffers that the last kernel that reads them writes a result over, by the rules of Inductor's code for
-    them (decide_inplace_update)."""
-    found, done = set(), set()
+    """Buffers that the last kernel that reads them writes a result over, each with that result, by the rules of Inductor's
+    code for them (decide_inplace_update)."""
+    found, done = {}, set()
     for kernel in scheduler.nodes:
         for node in kernel.get_nodes():
             for made in node.get_outputs() if isinstance(node, SchedulerNode) else ():
-                found.add(_gives_memory(scheduler, node, made, done | node.ancestors, found))
+                giver = _gives_memory(scheduler, node, made, done | node.ancestors, found)
+                if giver is not None:
+                    found[giver] = made.get_name()
         done |= {node.get_name() for node in kernel.get_nodes()}
     return found
 

@@ -14,9 +14,19 @@ def scratch_bytes(node):
     if isinstance(node.target, HigherOrderOperator):
         return max([_peak_inside(module) for module in _regions(node)], default=0)
     results = tensors(node)
-    if results and results[0].device.type == "cpu":
-        return ON_CPU.get(node.target, _converted)(node)
-    return 0
+    if not results or results[0].device.type != "cpu":
+        return 0
+    if node.target in ON_CPU:
+        return of_operator(node, [value(one) for one in node.args if tensors(one)])
+    return _converted(node)
+
+
+def of_operator(node, operands):
+    """Of operands in the layouts that they have when PyTorch's kernel for `node` runs; of other kernels 0."""
+    results = tensors(node)
+    if node.target not in ON_CPU or not results or results[0].device.type != "cpu":
+        return 0
+    return ON_CPU[node.target](operands, results)
 
 
 def _elements(tensor):
@@ -38,30 +48,54 @@ def _converted(node):
                if tensor.dim() and tensor.dtype != computed)
 
 
-def _first_product(node):
+def _first_product(operands, _):
     """Of the two of native_dropout_backward: first beside the mask converted, then beside the result."""
-    return storage_bytes(value(node.args[0]))
+    return storage_bytes(operands[0])
 
 
-def _reordered(node):
-    """A convolution copies its operands to a layout of its own, and its result from it; with kernels of one element it
-    does not."""
-    operand, weight = map(value, node.args[:2])
-    if all(hint(size) == 1 for size in weight.shape[2:]):
-        return 0
-    return max(storage_bytes(operand) + storage_bytes(weight), storage_bytes(tensors(node)[0]))
+def _convolution(operands, results):
+    """oneDNN copies what does not have its layout: in channels_last, if an operand has that, weights alone; else operands
+    before it runs, and its result afterwards."""
+    copied = _to_channels_last(operands[:2])
+    if copied is not None:
+        return copied + _blocked(operands[1]) + STATE_BYTES
+    result = _blocked(results[0], [1])
+    given = sum(_blocked(one, axes) for one, axes in zip(operands, ([1], [0, 1])) if hint(one.shape[1]) % BLOCK == 0)
+    return max(given + result - _bytes(results[0]), result)
 
 
-def _reordered_backward(node):
-    gradient, operand, weight = map(value, node.args[:3])
-    if all(hint(size) == 1 for size in weight.shape[2:]):
-        return 0
-    return storage_bytes(gradient) + storage_bytes(operand)
+def _convolution_backward(operands, _):
+    gradient, operand, weight = operands[:3]
+    copied = _to_channels_last([gradient, operand, weight])
+    if copied is not None:
+        return copied + 2 * _blocked(weight) + STATE_BYTES
+    return _blocked(gradient, [1]) + _blocked(operand, [1])
 
 
-# As measured by tests/python/peaks.py; other operators of a CPU are _converted.
-ON_CPU = {aten.native_dropout_backward.default: _first_product, aten.convolution.default: _reordered,
-          aten.convolution_backward.default: _reordered_backward}
+def _to_channels_last(operands):
+    """Bytes of copies, if there is an operand that says so; else None."""
+    if operands[0].dim() != 4:
+        return None
+    last = [one.is_contiguous(memory_format=torch.channels_last) for one in operands]
+    if not any(one and (tensor.stride(1), tensor.stride(3)) == (1, tensor.shape[1]) for one, tensor in zip(last, operands)):
+        return None
+    return sum(_bytes(tensor) for one, tensor in zip(last, operands) if not one)
+
+
+def _bytes(tensor):
+    return _elements(tensor) * tensor.element_size()
+
+
+def _blocked(tensor, axes=(0, 1)):
+    """Bytes in oneDNN's layout, whose channels are whole blocks."""
+    shape = [-(-hint(size) // BLOCK) * BLOCK if axis in axes else hint(size) for axis, size in enumerate(tensor.shape)]
+    return math.prod(shape) * tensor.element_size()
+
+
+BLOCK, STATE_BYTES = 16, 8216  # of oneDNN: channels in a block; what a run keeps beside tensors
+# As measured by tests/python/peaks.py: of operands and results. Other operators of a CPU are _converted.
+ON_CPU = {aten.native_dropout_backward.default: _first_product, aten.convolution.default: _convolution,
+          aten.convolution_backward.default: _convolution_backward}
 
 
 def _regions(node):
