@@ -5,6 +5,12 @@
 #include "overlap.h"
 #include "schedule.h"
 
+void remat_hide_transfers(struct remat_class_times *times, uint64_t *step_ns, uint64_t ns)
+{
+    times->ns[remat_cost_class_of(REMAT_KERNEL_exchange)] -= *step_ns - ns;
+    *step_ns = ns;
+}
+
 /* Subtracts from the time of transfers what overlaps with computation. */
 static void overlap_transfers(struct remat_arena *arena, struct remat_arrangement *a)
 {
@@ -16,8 +22,7 @@ static void overlap_transfers(struct remat_arena *arena, struct remat_arrangemen
     for (uint32_t at = 0; at < a->kernels.count; at++)
         if (overlapped.continues[at])
             a->prices[a->order[at].i].ns -= a->prices[a->order[at].i].latency_ns;
-    a->times.ns[remat_cost_class_of(REMAT_KERNEL_exchange)] -= a->step_ns - overlapped.ns;
-    a->step_ns = overlapped.ns;
+    remat_hide_transfers(&a->times, &a->step_ns, overlapped.ns);
 }
 
 void remat_arrange_kernels(struct remat_arena *arena, const struct remat_persistent *persistent,

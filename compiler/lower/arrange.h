@@ -30,6 +30,9 @@ void remat_arrange_kernels(struct remat_arena *arena, const struct remat_persist
                            const remat_tensor_id *inputs, bool overlap,
                            struct remat_stopwatch *watch, struct remat_arrangement *arrangement);
 
+/* Turns times with blocking transfers into those of a step that takes `ns` with overlapped ones. */
+void remat_hide_transfers(struct remat_class_times *times, uint64_t *step_ns, uint64_t ns);
+
 /* Fuses, prices and schedules a whole graph: with overlapped transfers, if it has some that may be,
  * it takes the fastest of the depths whose packed arena is at most limit_bytes. `blocking`, or
  * where none is: no transfer is overlapped. */

@@ -2,7 +2,7 @@
 #include "overlap.h"
 #include "schedule.h"
 
-static const uint8_t depths[] = {0, 1, 2, 4, 8, 16};
+static const uint8_t depths[REMAT_DEPTHS_MAX] = {0, 1, 2, 4, 8, 16};
 
 enum {
     WHOLE_STATES = 1,  /* depths, where gradients are all that ranks exchange */
@@ -37,6 +37,6 @@ struct remat_depths remat_depths_of(const struct remat_graph *graph,
             out.count = WHOLE_STATES;
     }
     if (out.count && divides_states(graph))
-        out.count = early ? sizeof depths / sizeof *depths : NOTHING_EARLY;
+        out.count = early ? REMAT_DEPTHS_MAX : NOTHING_EARLY;
     return out;
 }

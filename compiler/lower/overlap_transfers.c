@@ -385,7 +385,9 @@ static void forget_emitted(struct runner *r)
 static void feed(struct runner *r, uint64_t until_ns)
 {
     while (r->depth && r->stream_ns <= until_ns) {
-        if (r->got < r->gets.count && r->got < r->wanted + r->depth)
+        bool left = r->got < r->gets.count, held = r->got >= r->wanted + r->depth;
+        r->out->depth_matters |= left && held;
+        if (left && !held)
             get_next(r);
         else if (!release_group(r))
             break;
@@ -495,7 +497,7 @@ struct remat_overlapped remat_overlap_transfers(struct remat_arena *arena,
                                                 const remat_kernel_id *order, uint32_t depth)
 {
     assert(prices && order);
-    struct remat_overlapped out = {0};
+    struct remat_overlapped out = {.depth_matters = !depth};
     struct runner r = {.arena = arena,
                        .graph = graph,
                        .kernels = kernels,

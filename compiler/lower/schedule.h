@@ -18,6 +18,7 @@ struct remat_overlapped {
     uint32_t *complete_before; /* by position: for a transfer, the first position that may not begin
                                   before it is complete; otherwise the next position */
     bool *continues;           /* by position: a transfer in the group of the one before it */
+    bool depth_matters;        /* else any greater depth gives the same */
     uint64_t ns;               /* until both streams are done */
 };
 
@@ -38,6 +39,7 @@ struct remat_overlapped remat_overlap_transfers(struct remat_arena *arena,
 
 /* The depths that a search tries for these kernels, each larger than the one before. None: there is
  * no transfer that may be overlapped. Which they are depends on no budget and no decision. */
+enum { REMAT_DEPTHS_MAX = 6 };
 struct remat_depths {
     const uint8_t *items;
     uint32_t count;

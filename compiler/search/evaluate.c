@@ -41,11 +41,10 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
     remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
     struct remat_decision none;
     remat_decision_create(arena, graph->value_count, &none);
-    for (uint32_t i = 0; i < e->depths.count; i++) {
-        none.depth = e->depths.items[i];
-        uint64_t ns = remat_evaluate(e, &none, 0).step_ns;
-        e->base_ns = i == 0 || ns < e->base_ns ? ns : e->base_ns;
-    }
+    struct remat_evaluation runs[REMAT_DEPTHS_MAX];
+    uint32_t run_count = e->depths.count ? remat_evaluate_depths(e, &none, runs) : 0;
+    for (uint32_t i = 0; i < run_count; i++)
+        e->base_ns = i == 0 || runs[i].step_ns < e->base_ns ? runs[i].step_ns : e->base_ns;
 }
 
 void remat_evaluator_forget(struct remat_evaluator *e)
@@ -111,6 +110,29 @@ static struct remat_arrangement arrange(struct remat_evaluator *e, struct remat_
     bool overlap = e->depths.count && !decision->blocking;
     remat_arrange_kernels(arena, e->persistent, e->inputs, overlap, e->watch, &run);
     return run;
+}
+
+uint32_t remat_evaluate_depths(struct remat_evaluator *e, const struct remat_decision *decision,
+                               struct remat_evaluation *out)
+{
+    const struct remat_evaluation blocking = add_up(e, decision);
+    const struct remat_graph *graph = e->clones.graph;
+    uint32_t count = 0;
+    struct remat_price *prices;
+    struct remat_kernel_list kernels =
+        remat_times_list(e->sums, e->variants, e->scratch, decision, &prices);
+    remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);
+    remat_kernel_id *order = remat_schedule(e->scratch, graph, &kernels);
+    for (bool differs = true; differs && count < e->depths.count; count++) {
+        struct remat_overlapped run = remat_overlap_transfers(e->scratch, graph, &kernels, prices,
+                                                              order, e->depths.items[count]);
+        out[count] = blocking;
+        remat_hide_transfers(&out[count].times, &out[count].step_ns, run.ns);
+        differs = run.depth_matters;
+    }
+    remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
+    remat_arena_reset(e->scratch);
+    return count;
 }
 
 struct remat_evaluation remat_evaluate(struct remat_evaluator *e,

@@ -54,6 +54,11 @@ struct remat_evaluation remat_evaluate_time(struct remat_evaluator *evaluator,
 uint64_t remat_evaluate_computation(struct remat_evaluator *evaluator,
                                     const struct remat_decision *decision);
 
+/* Times at the first of e->depths, in `out`, without memory. Returns how many: further depths give
+ * the schedule of the last one. */
+uint32_t remat_evaluate_depths(struct remat_evaluator *evaluator,
+                               const struct remat_decision *decision, struct remat_evaluation *out);
+
 /* Time and live peak; packs as remat_place does, where the live peak is at most limit_bytes. */
 struct remat_evaluation remat_evaluate(struct remat_evaluator *evaluator,
                                        const struct remat_decision *decision, uint64_t limit_bytes);

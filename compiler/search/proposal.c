@@ -66,6 +66,24 @@ void remat_proposal_raise_least(struct remat_search *s, struct remat_proposal *p
     remat_arena_reset(s->scratch);
 }
 
+uint32_t remat_proposal_price_depths(struct remat_search *s, const struct remat_proposal *proposal,
+                                     struct remat_proposal out[REMAT_DEPTHS_MAX])
+{
+    struct remat_evaluation costs[REMAT_DEPTHS_MAX];
+    struct remat_decision decision = remat_proposal_decide(s, s->scratch, proposal, NULL);
+    uint32_t count = remat_evaluate_depths(s->evaluator, &decision, costs);
+    for (uint32_t run = 0; run < count; run++) {
+        struct remat_proposal one = *proposal;
+        one.any_depth = false;
+        one.index += run;
+        remat_proposal_set_run(s, &one, run);
+        one.cost = costs[run];
+        out[run] = one;
+    }
+    remat_arena_reset(s->scratch);
+    return count;
+}
+
 static void evaluate(struct remat_search *s, const struct remat_decision *decision,
                      uint64_t limit_bytes, struct remat_evaluation *cost)
 {

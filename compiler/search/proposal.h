@@ -42,6 +42,11 @@ void remat_proposal_find_least(struct remat_search *search, struct remat_proposa
 /* Raises proposal->least.step_ns to the time of computation. */
 void remat_proposal_raise_least(struct remat_search *search, struct remat_proposal *proposal);
 
+/* Prices it at each depth, in `out`. Returns at how many; further ones are the same. */
+uint32_t remat_proposal_price_depths(struct remat_search *search,
+                                     const struct remat_proposal *proposal,
+                                     struct remat_proposal out[REMAT_DEPTHS_MAX]);
+
 /* Finds the exact time of proposal->cost; schedules too where transfers are overlapped. */
 void remat_proposal_price(struct remat_search *search, struct remat_proposal *proposal);
 

@@ -8,11 +8,18 @@ static const uint64_t nodes_listed[] = {
 /* Graph nodes times decisions that are scheduled in any case to name a small budget. */
 enum { REFUSAL_NODES = 1000000 };
 
+static bool overlaps(const struct remat_queue *q)
+{
+    return q->search->evaluator->depths.count > 0;
+}
+
 static void push(struct remat_queue *q, struct remat_queue_entry entry)
 {
     const struct remat_proposal *now = &entry.now;
     uint64_t ns = now->cost.step_ns ? now->cost.step_ns : now->least.step_ns;
     remat_keep_most(&entry.key, q->order == REMAT_SMALLEST_FIRST ? now->least.live_bytes : ns);
+    if (overlaps(q))
+        entry.tie_bytes = now->least.live_bytes;
     remat_queue_heap_push(q->search->arena, &q->heap, entry);
 }
 
@@ -207,14 +214,19 @@ static bool advance(const struct remat_queue *q, struct remat_queue_entry *e, ui
     }
 }
 
-/* Pushes an entry for each depth, with what no depth takes less than. */
+/* Raises the key of an entry to the time of computation. Where it is that already, pushes an entry
+ * for each depth instead. */
 static void push_each_depth(struct remat_queue *q, struct remat_queue_entry e)
 {
+    struct remat_proposal runs[REMAT_DEPTHS_MAX];
     remat_proposal_raise_least(q->search, &e.now);
-    e.now.any_depth = false;
-    for (uint32_t run = 0; run < q->search->evaluator->depths.count; run++, e.now.index++) {
-        remat_proposal_set_run(q->search, &e.now, run);
-        e.corner = e.now;
+    if (e.now.least.step_ns > e.key) {
+        push(q, e);
+        return;
+    }
+    uint32_t count = remat_proposal_price_depths(q->search, &e.now, runs);
+    for (uint32_t run = 0; run < count; run++) {
+        e.now = e.corner = runs[run];
         push(q, e);
     }
 }
@@ -282,12 +294,20 @@ static bool is_near_floor(const struct remat_queue *q, uint64_t bytes)
            (uint64_t)q->popped.count * s->graph->node_count > REFUSAL_NODES;
 }
 
+/* Up to which key an entry may be better than a plan that takes `ns`. Where a link or computation
+ * is always busy, many decisions take the same time; of those the first one, which has the lowest
+ * bound of bytes, is as good as any. */
+static uint64_t last_key(const struct remat_queue *q, uint64_t ns)
+{
+    return overlaps(q) && ns > 1 ? ns - 1 : ns;
+}
+
 bool remat_queue_best(struct remat_queue *q, uint64_t limit_bytes, bool found,
                       struct remat_proposal *best)
 {
     bool by_time = q->order == REMAT_FASTEST_FIRST;
     struct remat_proposal proposal;
-    q->last_key = by_time && found ? best->cost.step_ns : 0;
+    q->last_key = by_time && found ? last_key(q, best->cost.step_ns) : 0;
     while (limit_bytes >= q->search->floor_bytes && !is_near_floor(q, limit_bytes) &&
            remat_queue_pop(q, limit_bytes, &proposal)) {
         remat_queue_evaluate(q, &proposal, limit_bytes);
@@ -297,8 +317,8 @@ bool remat_queue_best(struct remat_queue *q, uint64_t limit_bytes, bool found,
         *best = proposal;
         found = true;
         if (by_time) {
-            q->last_key = proposal.cost.step_ns;
-            remat_keep_least(&q->search->state.best_ns, q->last_key);
+            q->last_key = last_key(q, proposal.cost.step_ns);
+            remat_keep_least(&q->search->state.best_ns, proposal.cost.step_ns);
         } else {
             limit_bytes = proposal.cost.arena_bytes - 1;
         }

@@ -25,12 +25,15 @@ struct remat_queue_entry {
     uint32_t first, last;         /* steps that the entry begins and ends with */
     bool popped;                  /* `now` has been popped */
     uint64_t key;                 /* lower bound of the keys of the entry's decisions */
+    uint64_t tie_bytes;           /* fewer first among equal keys; 0 without overlapped transfers */
 };
 
 static inline bool remat_queue_comes_before(const struct remat_queue_entry *a,
                                             const struct remat_queue_entry *b)
 {
-    return a->key != b->key ? a->key < b->key : a->now.index < b->now.index;
+    if (a->key != b->key)
+        return a->key < b->key;
+    return a->tie_bytes != b->tie_bytes ? a->tie_bytes < b->tie_bytes : a->now.index < b->now.index;
 }
 REMAT_HEAP(remat_queue_heap, struct remat_queue_entry, remat_queue_comes_before);
 

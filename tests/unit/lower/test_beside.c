@@ -223,7 +223,7 @@ static void describe(struct maker *m, struct subject *s)
 /* --- the test --- */
 
 struct totals {
-    uint32_t beside, overtaken, grouped, early, ahead, waits;
+    uint32_t beside, overtaken, grouped, early, ahead, waits, enough;
 };
 
 static void compare(const struct naive_problem *p, const struct subject *s,
@@ -264,6 +264,22 @@ static void compare(const struct naive_problem *p, const struct subject *s,
     totals->waits += found->ns > computed_ns;
 }
 
+/* Where the depth did not matter, a greater one gives the same. */
+static void check_deeper(const struct remat_overlapped *found,
+                         const struct remat_overlapped *deeper, uint32_t count, uint64_t seed,
+                         struct totals *totals)
+{
+    if (found->depth_matters)
+        return;
+    CHECK(found->ns == deeper->ns &&
+              !memcmp(found->order, deeper->order, count * sizeof *found->order) &&
+              !memcmp(found->complete_before, deeper->complete_before,
+                      count * sizeof *found->complete_before) &&
+              !memcmp(found->continues, deeper->continues, count * sizeof *found->continues),
+          "problem %" PRIu64 ": depth is said not to matter", seed);
+    totals->enough++;
+}
+
 static remat_status try_all(void *user)
 {
     static struct naive_problem problem;
@@ -282,16 +298,18 @@ static remat_status try_all(void *user)
         struct remat_overlapped found = remat_overlap_transfers(
             arena, &graph, &kernels, subject.prices, subject.order, (uint32_t)problem.depth);
         compare(&problem, &subject, &found, seed, &totals);
+        struct remat_overlapped deeper = remat_overlap_transfers(
+            arena, &graph, &kernels, subject.prices, subject.order, KERNELS_MAX);
+        check_deeper(&found, &deeper, kernels.count, seed, &totals);
         remat_arena_reset(arena);
     }
     remat_scratch_close(arena);
     printf("%u groups beside, %u kernels overtaken, %u transfers in groups, %u early, %u started "
-           "ahead, "
-           "%u waits\n",
+           "ahead, %u waits, %u deep enough\n",
            totals.beside, totals.overtaken, totals.grouped, totals.early, totals.ahead,
-           totals.waits);
+           totals.waits, totals.enough);
     CHECK(totals.beside > 9999 && totals.overtaken > 9999 && totals.grouped > 999 &&
-          totals.early > 999 && totals.ahead > 999 && totals.waits > 999);
+          totals.early > 999 && totals.ahead > 999 && totals.waits > 999 && totals.enough > 999);
     return REMAT_OK;
 }
 

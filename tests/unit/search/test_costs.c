@@ -44,10 +44,11 @@ struct bench {
     struct remat_arena scratch; /* of one decision */
     struct remat_planner *planner;
     uint32_t microbatches, commands, plans;
+    uint32_t depths, same_depths; /* scheduled, and known to be the same as the last of them */
 };
 
 struct tally { /* of random graphs */
-    uint32_t profiles, ranks, commands, plans;
+    uint32_t profiles, ranks, commands, plans, depths, same_depths;
 };
 
 static remat_status prepare(struct bench *b, size_t row)
@@ -215,6 +216,29 @@ fail:
     return st;
 }
 
+/* Each depth priced alone takes what it takes among all; those not listed are the last one. */
+static void check_depths(struct bench *b, struct remat_decision decision)
+{
+    struct remat_evaluator *e = &b->subject.evaluator;
+    struct remat_evaluation listed[REMAT_DEPTHS_MAX], last = {0};
+    uint32_t count = remat_evaluate_depths(e, &decision, listed);
+    for (uint32_t i = 0; i < e->depths.count; i++) {
+        decision.depth = e->depths.items[i];
+        struct remat_evaluation alone = remat_evaluate(e, &decision, 0);
+        const struct remat_evaluation *found = &listed[i < count ? i : count - 1];
+        CHECK(alone.step_ns == found->step_ns &&
+                  memcmp(&alone.times, &found->times, sizeof alone.times) == 0 &&
+                  (i < count || alone.live_peak_bytes == last.live_peak_bytes),
+              "%s: depth %u takes %" PRIu64 " ns and %" PRIu64 " B, %" PRIu64
+              " ns among %u, %" PRIu64 " B before it",
+              b->subject.graph->name, decision.depth, alone.step_ns, alone.live_peak_bytes,
+              found->step_ns, count, last.live_peak_bytes);
+        last = alone;
+    }
+    b->depths += count;
+    b->same_depths += e->depths.count - count;
+}
+
 static remat_status check_decision(struct bench *b, const struct remat_decision *decision,
                                    const char *name)
 {
@@ -248,6 +272,8 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
           "%s, %s: %" PRIu64 " ns evaluated, %" PRIu64 " ns looked up, %" PRIu64
           " ns in commands, %" PRIu64 " ns a step",
           b->subject.graph->name, name, cost.step_ns, found_ns, ns, program->step_ns);
+    if (overlaps(b, decision))
+        check_depths(b, *decision);
     check_audit(b, program);
     check_chunks(b, priced_count, priced);
     b->commands += lowered_count;
@@ -363,6 +389,8 @@ static void check_graph(struct bench *b, uint32_t seed, struct tally *y)
     CHECK_OK(b->subject.ctx, st, "seed %u", seed);
     y->commands += b->commands;
     y->plans += b->plans;
+    y->depths += b->depths;
+    y->same_depths += b->same_depths;
     y->profiles += b->subject.device.profile != NULL;
     y->ranks += b->subject.ranks > 0;
 }
@@ -382,7 +410,9 @@ int main(void)
         remat_arena_release(&b.scratch);
         subject_release(&b.subject);
     }
-    printf("%u graphs, %u with a profile, %u of several ranks: %u commands of %u plans\n", GRAPHS,
-           y.profiles, y.ranks, y.commands, y.plans);
+    printf("%u graphs, %u with a profile, %u of several ranks: %u commands of %u plans; "
+           "%u depths, and %u the same\n",
+           GRAPHS, y.profiles, y.ranks, y.commands, y.plans, y.depths, y.same_depths);
+    CHECK(y.depths > 99 && y.same_depths > 9);
     return check_exit();
 }
