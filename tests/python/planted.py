@@ -205,8 +205,8 @@ def blocks():
 def a_variant_given_to_the_wrong_call():
     """The first block's calls get what was chosen for the last one."""
     def wrong(self, graph, key, variant_of=remat._backend.Backend._variant_of):
-        mine = [one for one in self.variants if one[0] is graph]
-        return variant_of(self, *mine[-1 - mine.index((graph, key))]) if (graph, key) in mine else None
+        mine = [*graph.chosen]
+        return variant_of(self, graph, mine[-1 - mine.index(key)]) if key in mine else None
     return [mock.patch.object(remat._backend.Backend, "_variant_of", wrong)]
 
 
@@ -274,6 +274,11 @@ def a_bound_of_less_memory():
     def within(part, kept_bytes, *limits, within=fronts.Part.within):
         return within(part, kept_bytes // 2, *limits)
     return [mock.patch.object(fronts.Part, "within", within)]
+
+
+@mistake(lambda: several.main("variants_of_a_graph_are_few"))
+def variants_that_are_there_not_counted():
+    return [mock.patch.object(steps, "held", lambda record: {call.graph: [] for call in record.calls})]
 
 
 @mistake(lambda: ranks.main("views"))

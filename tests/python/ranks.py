@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two ranks by gloo train one model of blocks that are compiled one by one, under DistributedDataParallel, with and
 without its optimizer's splits, and under FSDP2: gradients are those of one process at 1e-6, both ranks have the same
-plan though their costs differ, and the peak is the planned one within 5 %. Another graph on one rank is an error.
+plan though their costs differ, and the peak is the planned one within 5 %. Another graph on one rank, other calls in a
+recorded step, and a rank that asks the others alone are errors.
 
     main(CASE...)   or all"""
+import datetime
 import json
 import os
 import socket
@@ -110,8 +112,8 @@ def trains(rank, wrap):
 
 def trains_deaf(rank, wrap):
     """Each rank plans by its own costs: a planted fault."""
-    with mock.patch.object(agreement, "told", lambda group, value: value), \
-            mock.patch.object(agreement, "agree", lambda group, rows: rows), \
+    with mock.patch.object(agreement, "told", lambda group, value, what: value), \
+            mock.patch.object(agreement, "agree", lambda group, rows, layer: rows), \
             mock.patch.object(remat._backend.Backend, "_planned_by_rank_0", lambda _, *facts: steps.plan(*facts)):
         return trains(rank, wrap)
 
@@ -156,6 +158,37 @@ def calls_differ(rank, _):
     return ""
 
 
+def asks_alone(rank, wrap):
+    """In the third step rank 1 makes a call that no plan knows: a block runs twice, or on half of the rows."""
+    agreement.TIMEOUT = ALONE
+    model, x = made(), batches()[rank]
+    f = views(model)
+    several.by_block(model, backend_of(f, rank))
+    try:
+        for number in range(5):
+            if rank and number == 2:
+                model.forward = types.MethodType(CALLS_ALONE[wrap], model)
+            f(x).square().mean().backward()
+    except Exception as raised:
+        return str(getattr(raised, "inner_exception", raised))
+    return ""
+
+
+def with_a_block_twice(self, x):
+    for block in [*self.blocks[:3], *self.blocks[2:]]:
+        x = block(x)
+    return x
+
+
+def with_half_of_the_rows(self, x):
+    return several.Blocks.forward(self, x[:several.ROWS // 2])
+
+
+ALONE = datetime.timedelta(seconds=20)
+CALLS_ALONE = {"recorded a step, since no plan knew module.blocks.2.body.0 (graph 2, call 2 of it)": with_a_block_twice,
+               "compiles a graph for module.blocks.0.body.0": with_half_of_the_rows}
+
+
 def without_a_block(self, x):
     for block in [*self.blocks[:2], *self.blocks[3:]]:
         x = block(x)
@@ -181,18 +214,41 @@ def on_ranks(run, wrap):
         return [json.loads(open(f"{folder}/{rank}", encoding="utf-8").read()) for rank in range(RANKS)]
 
 
-def main(*names):
-    for wrap in names or WRAPS:
-        found = on_ranks(trains, wrap)
-        print(f"  {wrap}: " + ", ".join(f"gradients differ by {one['error']:.1e}, measured "
-                                        f"{one['measured'] / one['planned']:.3f} of what is planned" for one in found))
-        harness.check(all(one["error"] <= GRADIENTS for one in found), f"{wrap}: gradients differ")
-        harness.check(found[0]["plan"] == found[1]["plan"], f"{wrap}: plans differ: {found}")
-        for one in found:
-            harness.check(abs(one["measured"] / one["planned"] - 1) <= PEAK,
-                          f"{wrap}: measured {one['measured']}, planned {one['planned']}")
+def trained(wrap):
+    found = on_ranks(trains, wrap)
+    print(f"  {wrap}: " + ", ".join(f"gradients differ by {one['error']:.1e}, measured "
+                                    f"{one['measured'] / one['planned']:.3f} of what is planned" for one in found))
+    harness.check(all(one["error"] <= GRADIENTS for one in found), f"{wrap}: gradients differ")
+    harness.check(found[0]["plan"] == found[1]["plan"], f"{wrap}: plans differ: {found}")
+    for one in found:
+        harness.check(abs(one["measured"] / one["planned"] - 1) <= PEAK,
+                      f"{wrap}: measured {one['measured']}, planned {one['planned']}")
+
+
+def another_graph():
     for rank, error in enumerate(on_ranks(differs, "")):
         harness.check("ranks compile different graphs: rank 1" in error and "rank 0" in error, f"rank {rank}: {error}")
+
+
+def other_calls():
     for rank, error in enumerate(on_ranks(calls_differ, "")):
         harness.check("ranks make different calls: rank 1: call 3 of the step is module.blocks.3" in error
                       and "on rank 0 module.blocks.2" in error, f"rank {rank}: {error}")
+
+
+def asked_alone():
+    for alone in CALLS_ALONE:
+        errors = on_ranks(asks_alone, alone)
+        harness.check(f"rank 1 {alone}; other ranks did not" in errors[1] and errors[0], f"{alone}: {errors}")
+
+
+ERRORS = {one.__name__: one for one in (another_graph, other_calls, asked_alone)}
+
+
+def main(*names):
+    for name in names or [*WRAPS, *ERRORS]:
+        if name in ERRORS:
+            ERRORS[name]()
+        else:
+            trained(name)
+        print(f"  {name}", flush=True)

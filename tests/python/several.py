@@ -18,7 +18,7 @@ import budgets
 import harness
 import peaks
 import remat
-from remat import choice, fronts, proposals, variants
+from remat import calls, choice, fronts, proposals, steps as steps_of, variants
 from remat.bare_problem import BORDER, MARK, Row
 
 TOLERANCE = 0.02
@@ -258,6 +258,18 @@ def one_backend_for_each_block():
 
 
 @case
+def as_torchtitan_compiles():
+    """Each block is replaced by torch.compile(block, fullgraph=True)."""
+    def compiled(model, backend):
+        for name, block in model.blocks.named_children():
+            model.blocks.register_module(name, torch.compile(block, backend=backend, fullgraph=True))
+        return model
+    report = use("as torchtitan compiles", Few, steps(3), compiled).report()
+    harness.check(len(report.step.calls) == 4 and len(report.graphs) == 2,
+                  f"as torchtitan compiles: {report}")
+
+
+@case
 def one_module_many_times():
     backend = use("one module many times", Shared, steps(3))
     harness.check(len(backend.report().step.calls) == 4, f"one module many times: {backend.report()}")
@@ -325,8 +337,38 @@ def inside_checkpoint():
     for make in (Checkpointed, Reentrant):
         x = batch().requires_grad_()
         backend = use(f"inside a checkpoint, {make.__name__}", make, steps(3, x), planned=make is Checkpointed)
-        harness.check(any("checkpoint" in remark for remark in backend.report().remarks),
+        harness.check(any("its plan does not hold" in remark for remark in backend.report().remarks),
                       f"inside a checkpoint: remarks {backend.report().remarks}")
+
+
+@case
+def reentrant_checkpoint_measured():
+    """The plan that the report says does not hold does not: the peak is above it."""
+    torch.compiler.reset()
+    torch.manual_seed(0)
+    model, x = Reentrant(), batch().requires_grad_()
+    f = by_block(model, backend := remat.backend(USE_BUDGET, model=model, kernels="aot_eager", margin=0))
+    steps(2, x)(model, f)
+    model.zero_grad()
+    x.grad = None
+    measured, running = peaks.measure(lambda: step(f, x))
+    measured += outside_bytes(model, x)
+    report = backend.report()
+    harness.check(measured > report.planned_peak_bytes * (1 + TOLERANCE),
+                  f"measured {measured}, planned {report.planned_peak_bytes}; running {running}")
+
+
+@case
+def first_graph_without_model():
+    """It is planned for all of the budget; the report names it, and then all graphs are planned together."""
+    torch.compiler.reset()
+    backend = remat.backend("8MB", kernels="aot_eager", margin=0)
+    model = Breaks()
+    steps(3)(model, whole(model, backend))
+    report = backend.report()
+    harness.check(any("graph 1 was planned for all of the budget before graph 2 was seen: pass model=" in remark
+                      for remark in report.remarks), f"without a model: {report.remarks}")
+    harness.check(report.step is not None and len(report.step.calls) == 4, f"without a model: {report}")
 
 
 class Pair(nn.Module):
@@ -459,6 +501,50 @@ def bounds_of_a_graph():
                 found = fronts.variant(facts, proposals.keeping("", facts.rows, set(kept)).sequence)
                 harness.check(any(no_worse(bound, found.option) for bound in front.bounds),
                               f"trial {trial}: {found.option} is better than each of {front.bounds}")
+
+
+class Listed:
+    """A part of a step with these variants and no others."""
+    levels_of_bound, peaks_of_bound, kept_floor_bytes, peak_floor_bytes, least_ns = 1, 0, 0, 0, 0
+    facts = types.SimpleNamespace(results_bytes=0, tangents_bytes=0, surely_read=frozenset(), everything_saved_ns=1)
+
+    def __init__(self, options):
+        self.all = [self.variant(option) for option in options]
+        self.fastest = min(self.all, key=lambda one: one.option.time_ns)
+
+    def variant(self, option):
+        return fronts.Variant(self.facts, (), option, frozenset(), frozenset(), (), option)
+
+    def least_kept(self):
+        return min(self.all, key=lambda one: one.option.kept_bytes)
+
+    def within(self, kept_bytes, peak_bytes, _):
+        found = [one for one in self.all if one.option.kept_bytes <= kept_bytes and one.option.peak_bytes <= peak_bytes]
+        return min(found, key=lambda one: one.option.time_ns, default=None), 0
+
+
+@case
+def variants_of_a_graph_are_few():
+    """Up to four that are there already count, though others beat them: some compiled, some chosen for calls of another
+    step."""
+    draw, mixed = random.Random(1), 0
+    for trial in range(40):
+        part = Listed([choice.Option(200 - 9 * level - draw.randint(0, 8), 10 * level, 50, 50) for level in range(12)])
+        there = [part.variant(choice.Option(250, 10 * level + 1, 50, 50))
+                 for level in range(draw.randint(1, variants.MOST))]
+        graph = variants.Graph.__new__(variants.Graph)
+        graph.part, graph.refused = part, []
+        compiled = draw.randint(1, len(there))
+        graph.compiled, graph.chosen = dict.fromkeys(there[:compiled]), dict(enumerate(there[compiled:], 100))
+        made = [calls.Call(graph, index, ()) for index in range(6)]
+        for index, call in enumerate(made):
+            call.forward, call.backward = index, 2 * len(made) - 1 - index
+        record = types.SimpleNamespace(calls=made, live=lambda kept: [0] * 2 * len(made))
+        found = steps_of.plan(record, 50 + draw.randint(20, 500)).variants
+        mixed += len({*found}) > 1
+        harness.check(len({*there, *found}) <= variants.MOST,
+                      f"trial {trial}: {len(there)} variants were there, now {len({*there, *found})}")
+    harness.check(mixed > 10, f"only {mixed} of the plans have several variants")
 
 
 def random_facts(draw):

@@ -12,7 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from . import (_planner, arguments, bare_problem, costs as costs_of, draws, fronts, inductor, keys, nodes, outside,
                proposals, ranks, rules, steps)
 from ._torch import default_partition
-from .calls import Calls, in_backward_pass
+from .calls import Calls, in_backward_pass, named, parameter_module
 from .eager import Eager
 from .errors import Error, InfeasibleBudget, Refused
 from .replay import replay
@@ -67,18 +67,19 @@ class Backend:
         if self.group is not None and kernels == "inductor":
             raise Refused("a model wrapped for many ranks is planned with kernels=\"aot_eager\" alone: costs and "
                           "decisions of Inductor's kernels are not agreed between ranks")
-        self.variants, self.step, self.failure = {}, None, None  # of calls; what was planned for a step, or why not
+        self.step, self.failure = None, None  # what was planned for a step, or why not
         self.unplanned_bytes = 0  # that calls may have taken which no plan knew
 
     def __call__(self, module, example_inputs, **settings):
         rules.check_settings()
         kernels = KERNELS[self.kernels](self, **settings)
+        kernels.layer = parameter_module(self.model, example_inputs)
         graph = Graph(module, kernels, self._partition, self._watched, self._is_whole(example_inputs))
         run = graph.compile_first(module, example_inputs)
         if graph.part is None:
             return run
         if not graph.whole:
-            self.calls.want_record()
+            self.calls.want_record(f"graph {graph.planning.graph.number} was compiled")
             self._name_whole(graph)
         return lambda *arguments: self.calls.run(graph, arguments)
 
@@ -119,10 +120,10 @@ class Backend:
         self.planned.append(Planned(planning, result_count))
         return self.planned[-1]
 
-    def plan(self, joint, input_bytes, tags, forward_count):
+    def plan(self, joint, input_bytes, tags, forward_count, layer):
         """(what the report says, a sequence of the rows, rows) of a graph that is all of a step, with eager kernels."""
         costs = costs_of.resolve(self.costs, joint.module)
-        rows = ranks.agree(self.group, bare_problem.build(joint, costs))
+        rows = ranks.agree(self.group, bare_problem.build(joint, costs), layer)
         left, beside, earlier = self.room(input_bytes)
         plain = [row.plain() for row in rows]
         decision = proposals.better(_planner.solve(plain, max(left, 1)), joint, rows, left, forward_count)
@@ -177,7 +178,7 @@ class Backend:
     def _variant_of(self, graph, key):
         if self.failure is not None:
             raise self.failure
-        found = self.variants.get((graph, key))
+        found = graph.chosen.get(key)
         if found is None:
             self._look_at_unplanned(graph)
         return found
@@ -213,23 +214,23 @@ class Backend:
         if isinstance(plan, steps.Infeasible):
             self.failure = self._infeasible_step(record, plan, beside)
             raise self.failure
-        self.variants |= {(call.graph, call.key): pick for call, pick in zip(record.calls, plan.variants)}
+        for call, pick in zip(record.calls, plan.variants):
+            call.graph.chosen[call.key] = pick
         self.step = Step.of(plan)
         self._name_modules_outside(record)
         LOG.info("%d calls of %d graphs were planned together: %s", len(record.calls),
                  len({call.graph for call in record.calls}), self.step.line())
 
     def _planned_by_rank_0(self, record, room_bytes):
-        ranks.agree_on_calls(self.group, [f"{call.layer or 'a call'} (graph {call.graph.planning.graph.number}, call "
-                                          f"{call.key[1] + 1} of it)" for call in record.calls])
+        ranks.agree_on_calls(self.group, [named(call.layer, call) for call in record.calls], record.reason)
         if self.group is not None and self.group.rank():
-            spoken = ranks.told(self.group, None)
+            spoken = ranks.told(self.group, None, "waits for a plan")
             return spoken if isinstance(spoken, steps.Infeasible) else steps.heard(record, spoken)
         try:
             plan = steps.plan(record, room_bytes)
         except steps.Infeasible as error:
             plan = error
-        ranks.told(self.group, plan if isinstance(plan, steps.Infeasible) else plan.spoken())
+        ranks.told(self.group, plan if isinstance(plan, steps.Infeasible) else plan.spoken(), "has planned a step")
         return plan
 
     def _name_modules_outside(self, record):
@@ -246,7 +247,7 @@ class Backend:
             f"no plan fits the budget of {format_bytes(self.budget_bytes)}: the smallest for which a plan of all "
             f"{len(record.calls)} calls of a step was found is {format_bytes(smallest)} ({smallest}); none exists "
             f"below {format_bytes(floor)} ({floor}). Of the budget, {format_bytes(beside)} are outside the graphs "
-            "(margin, parameters, optimizer)", smallest, floor)
+            f"(margin, parameters, optimizer){error}", smallest, floor)
 
     def _earlier_bytes(self):
         """What graphs of the same step hold that ran before."""

@@ -20,6 +20,21 @@ def in_backward_pass():
     return current_graph_task_id() != -1
 
 
+def parameter_module(model, arguments):
+    """The module of the first parameter of a model among the arguments of a call."""
+    return next((name.rpartition(".")[0] for name in _parameters(model, arguments)), "")
+
+
+def _parameters(model, arguments):
+    names = {} if model is None else {id(one): name for name, one in model.named_parameters()}
+    return [names[id(one)] for one in arguments if id(one) in names]
+
+
+def named(layer, call):
+    """A call, for messages."""
+    return f"{layer or 'a call'} (graph {call.graph.planning.graph.number}, call {call.key[1] + 1} of it)"
+
+
 class Value:
     """A storage: it is there after the start of the event `born`, and was last seen at the start of `last_seen`.
     `inputs_of` and `results_of` are pairs of a call and an index."""
@@ -64,18 +79,17 @@ class Call:
 
 class Record:
     """Of one step: passes are events, numbered in their order. `parameters` are names of those that graphs are
-    given."""
+    given; the `reason` says why it is made."""
 
-    def __init__(self, model=None):
+    def __init__(self, model=None, reason=""):
+        self.reason = reason
         self.model, self.calls, self.count, self.values, self.parameters = model, [], 0, {}, set()
 
     def add(self, call, arguments):
         call.forward = self.begin()
         self.calls.append(call)
-        names = {} if self.model is None else {id(one): name for name, one in self.model.named_parameters()}
-        given = [names[id(one)] for one in arguments if id(one) in names]
-        call.layer = given[0].rpartition(".")[0] if given else ""
-        self.parameters |= set(given)
+        call.layer = parameter_module(self.model, arguments)
+        self.parameters |= set(_parameters(self.model, arguments))
 
     def begin(self):
         """A pass begins: its event."""
@@ -132,11 +146,12 @@ class Calls:
     def __init__(self, variant_of, finished, remark, model):
         self.variant_of, self.finished, self.remark, self.model = variant_of, finished, remark, model
         self.waiting, self.numbers, self.first, self.record, self.current = [], {}, None, None, None
-        self.wanted = False
+        self.wanted = ""  # why the next step is to be recorded, if it is
 
-    def want_record(self):
+    def want_record(self, reason):
         """Of the next step, unless one is being made."""
-        self.wanted = self.wanted or self.record is None
+        if self.record is None:
+            self.wanted = self.wanted or reason
 
     def begun(self):
         """Whether calls of the step wait for their backward pass."""
@@ -167,11 +182,11 @@ class Calls:
         record, self.record, self.first, self.numbers = self.record, None, None, {}
         if record is not None:
             record.finish()
-            self.wanted = self.wanted or not record.calls
+            self.wanted = self.wanted or ("" if record.calls else record.reason)
             if record.calls:
                 self.finished(record)
         if self.wanted:
-            self.wanted, self.record = False, Record(self.model)
+            self.wanted, self.record = "", Record(self.model, self.wanted)
 
     def _call(self, graph, arguments):
         parameter = next((id(one) for one in arguments if isinstance(one, torch.nn.Parameter)), None)
@@ -180,13 +195,16 @@ class Calls:
         call = Call(graph, (parameter, number), arguments)
         variant = self.variant_of(graph, call.key)
         if variant is None and (self.waiting or not graph.whole):
-            self.want_record()
+            self.want_record(f"no plan knew {self._name(call, arguments)}")
         call.variant, call.function = graph.run(variant)
         if variant is not None and call.variant is not variant:
-            self.want_record()
+            self.want_record(f"{self._name(call, arguments)} needs another variant")
             self.remark(f"graph {graph.planning.graph.number}: a variant that was planned needs guards that Dynamo has "
                         "not checked, so another one runs until a plan without it is made")
         return call
+
+    def _name(self, call, arguments):
+        return named(parameter_module(self.model, arguments), call)
 
     def _run_again(self, graph, arguments):
         """Within a backward pass, as the user's own checkpoint does: by the variant that ran before."""

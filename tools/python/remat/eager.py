@@ -14,7 +14,7 @@ class Eager:
     run, and compile them."""
 
     def __init__(self, backend, mode=None, options=None, **_):
-        self.backend = backend
+        self.backend, self.layer = backend, ""
         if mode:
             raise Error(f"mode '{mode}' is of Inductor: kernels=\"aot_eager\" takes none")
         if options:
@@ -27,11 +27,12 @@ class Eager:
 
     def facts(self, joint):
         costs = costs_of.resolve(self.backend.costs, joint.module)
-        return fronts.of_joint(joint, ranks.agree(self.backend.group, bare_problem.build(joint, costs)), costs.name)
+        return fronts.of_joint(joint, ranks.agree(self.backend.group, bare_problem.build(joint, costs), self.layer),
+                               costs.name)
 
     def whole(self, joint, input_bytes, tags, forward_count, static):
         """Of a graph that is all of a step: the part, its first variant, what the report says, and its graphs."""
-        planning, sequence, rows = self.backend.plan(joint, input_bytes, tags, forward_count)
+        planning, sequence, rows = self.backend.plan(joint, input_bytes, tags, forward_count, self.layer)
         facts = fronts.of_joint(joint, rows, planning.costs)
         first = fronts.variant(facts, facts.lifted(sequence))
         return fronts.Part(facts), first, planning, self.graphs(joint, facts, first, forward_count, static)

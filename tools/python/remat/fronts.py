@@ -196,13 +196,13 @@ class Part:
 
 
 class Front:
-    """Variants of a graph whose passes may take `room_bytes` at most, and `bounds` of all of them: options such that
-    every plan is nowhere better than one of them."""
+    """Variants of a graph whose passes may take `room_bytes` at most, of those `held` the ones that none beats, and `bounds`
+    of all of them: options such that every plan is nowhere better than one of them."""
 
-    def __init__(self, graph, room_bytes):
+    def __init__(self, graph, room_bytes, held=()):
         self.graph, self.part, self.room_bytes = graph, graph.part, room_bytes
         self.variants, self.bounds, self.shares = [], [], (1, 1)
-        for one in [*graph.compiled, self.part.fastest, self.part.least_kept()]:
+        for one in [*held, self.part.fastest, self.part.least_kept()]:
             self._add(one)
         self._estimate()
         most = max(one.option.kept_bytes for one in self.variants)

@@ -44,10 +44,10 @@ class Plan:
 
 def heard(record, spoken):
     """Rank 0's plan for the calls of another rank's record."""
-    found = {}
+    found, there = {}, held(record)
     for call, sequence in zip(record.calls, spoken["sequences"]):
         if (call.graph, sequence) not in found:
-            same = (one for one in call.graph.compiled if one.sequence == sequence)
+            same = (one for one in there[call.graph] if one.sequence == sequence)
             found[call.graph, sequence] = next(same, None) or variant(call.graph.part.facts, sequence)
     return Plan(record, [found[call.graph, sequence] for call, sequence in zip(record.calls, spoken["sequences"])],
                 **spoken["figures"])
@@ -60,14 +60,14 @@ class Infeasible(InfeasibleBudget):
 def plan(record, room_bytes):
     calls = record.calls
     must = record.live(lambda call: Kept(call.graph.part.facts.surely_read, frozenset()))
-    fronts = {}
+    fronts, there = {}, held(record)
     for call in calls:
         room = room_bytes - min(must[event] for other in calls if other.graph is call.graph
                                 for event in (other.forward, other.backward))
         if call.graph not in fronts:
-            fronts[call.graph] = Front(call.graph, max(room, 1))
+            fronts[call.graph] = Front(call.graph, max(room, 1), there[call.graph])
     floor = _floor(record, fronts, must)
-    picks = _chosen(record, room_bytes, fronts, floor)
+    picks = _chosen(record, room_bytes, fronts, there, floor)
     bounds = choice.choose(_calls(record, room_bytes, must, {graph: front.bounds for graph, front in fronts.items()}),
                            lower=True)
     fastest = [call.graph.part.fastest for call in calls]
@@ -76,7 +76,13 @@ def plan(record, room_bytes):
                 bounds[0] if bounds else sum(call.graph.part.least_ns for call in calls))
 
 
-def _chosen(record, room_bytes, fronts, floor):
+def held(record):
+    """By graph, the variants that are there whatever is chosen for the calls of the record."""
+    return {graph: graph.held({call.key for call in record.calls if call.graph is graph})
+            for graph in {call.graph: None for call in record.calls}}
+
+
+def _chosen(record, room_bytes, fronts, there, floor):
     """A variant for each call. Where the compiled graphs take other than was planned, variants are chosen again: all of
     those that run are accounted for."""
     def variants(accounted=False):
@@ -88,11 +94,11 @@ def _chosen(record, room_bytes, fronts, floor):
         if picks is None:
             raise Infeasible(_account(fronts), _smallest(record, room_bytes, variants(), floor), floor)
         _refine(record, room_bytes, fronts, picks)
-        picks = _of_few(record, room_bytes, variants())
+        picks = _of_few(record, room_bytes, variants(), there)
         if picks is None or not any([front.account(picks) for front in fronts.values()]):
             break
     else:
-        picks = _of_few(record, room_bytes, variants(accounted=True))
+        picks = _of_few(record, room_bytes, variants(accounted=True), there)
     if picks is None:
         compiled = {graph: graph.compiled for graph in fronts}
         raise Infeasible(_account(fronts), _smallest(record, room_bytes, compiled, floor), floor)
@@ -159,18 +165,18 @@ def _refine(record, room_bytes, fronts, picks):
                       min(room_bytes - beside for beside, _, _ in taken[index]))
 
 
-def _of_few(record, room_bytes, variants):
-    """The choice with at most MOST variants of a graph, compiled ones included; those go that are missed least. None
+def _of_few(record, room_bytes, variants, there):
+    """The choice with at most MOST variants of a graph, with all that are `there`; those go that are missed least. None
     where no such choice fits."""
     picks = _choose(record, room_bytes, variants)
     while True:
-        used = {graph: [one for one in variants[graph] if one in graph.compiled or any(one is pick for pick in picks)]
-                for graph in variants}
-        many = next((graph for graph, found in used.items() if len(found) > MOST), None)
+        used = {graph: [one for one in found if one in there[graph] or one in picks] for graph, found in
+                variants.items()}
+        many = next((graph for graph, found in used.items() if len({*found, *there[graph]}) > MOST), None)
         if many is None:
             return picks
         tried = [used | {many: [one for one in used[many] if one is not without]}
-                 for without in used[many] if without not in many.compiled]
+                 for without in used[many] if without not in there[many]]
         found = [(again, left) for left in tried if (again := _choose(record, room_bytes, left))]
         if not found:
             return None

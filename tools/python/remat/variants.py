@@ -16,7 +16,8 @@ MOST = 4  # variants of a graph
 class Graph:
     """`partition(graph, variant, ...)` cuts the joint graph as a variant has it, the first time as it decides itself,
     and then says so by `planned`; `kernels` compile it; `watch(graph, run)` wraps forward passes. `part` is None without
-    a backward pass. With `whole` the graph was taken for all of the step."""
+    a backward pass. With `whole` the graph was taken for all of the step. `chosen` has the variants of calls by their
+    keys."""
 
     def __init__(self, module, kernels, partition, watch, whole):
         self.module = _copied(module)
@@ -26,13 +27,19 @@ class Graph:
         if self.context is not None:  # else it is to count each bucket's passes
             self.context.ddp_optimizer_ctx, self.context.fakify_first_call = None, False
         self.part, self.planning, self.static, self.rounding = None, None, frozenset(), 1
-        self.first, self.compiled, self.refused = None, {}, []
+        self.first, self.compiled, self.refused, self.chosen = None, {}, [], {}
 
     def planned(self, part, variant, planning, static, rounding):
         """Of the first variant: what the backend notes of it, indices of parameters among the inputs, and what sizes
         are rounded up to."""
         self.part, self.first, self.planning = part, variant, planning
         self.static, self.rounding = frozenset(static), rounding
+
+    def held(self, keys):
+        """Variants that are there whatever is chosen for calls with these keys: compiled ones, and those of other
+        calls."""
+        others = [one for key, one in self.chosen.items() if key not in keys and one not in self.refused]
+        return list(dict.fromkeys([*self.compiled, *others]))
 
     def account(self, variant):
         """The variant with what its compiled graphs take."""
