@@ -22,7 +22,7 @@ UNCHANGED = {}  # means, by graph
 
 
 def means(output):
-    return [float(re.search(rf"{of} ([\d.]+)", output)[1]) for of in ("bound / optimum", "floor / least")]
+    return [float(re.search(rf"{of} ([\d.]+|-?nan)", output)[1]) for of in ("bound / optimum", "floor / least")]
 
 
 def shows(program, side, graph):
