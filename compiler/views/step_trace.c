@@ -6,7 +6,12 @@
 
 #include <stdlib.h>
 
-enum { PROCESS = 1, COMPUTATION = 1, TRANSFERS = 2 }; /* as of tools/run/chrome_trace.c */
+enum {
+    PROCESS = 1,
+    COMPUTATION = 1,
+    TRANSFERS = 2
+}; /* as of tools/run/chrome_trace.c; TRANSFERS +
+    * link: of a link */
 
 struct trace {
     const struct remat_program *program;
@@ -41,7 +46,9 @@ static double microseconds(uint64_t ns)
 
 static int thread_of(const struct trace *trace, uint32_t command)
 {
-    return trace->program->commands[command].complete_before ? TRANSFERS : COMPUTATION;
+    const struct remat_program *p = trace->program;
+    return p->commands[command].complete_before ? TRANSFERS + (int)remat_command_link(p, command)
+                                                : COMPUTATION;
 }
 
 static void append_slice(struct trace *trace, const struct dump_run *run, uint32_t index)
@@ -108,6 +115,8 @@ remat_status dump_step_trace(remat_context *ctx, struct remat_arena *arena,
     append_name(&trace, "", "process_name", 0, "predicted");
     append_name(&trace, ",\n", "thread_name", COMPUTATION, "computation");
     append_name(&trace, ",\n", "thread_name", TRANSFERS, "transfers");
+    if (program->mesh_count > 1)
+        append_name(&trace, ",\n", "thread_name", TRANSFERS + 1, "transfers 2");
     REMAT_TRY(dump_script(ctx, arena, program, append_run, &trace));
     remat_text_append(out, "\n]}\n");
     if (trace.failed)

@@ -234,9 +234,10 @@ static bool shows_part(const struct entry_run *run, uint32_t command)
 
 /* --- commands --- */
 
-static remat_status trace_flight(struct remat_session *session, const struct remat_flight *flight)
+static remat_status trace_flight(struct remat_session *session, uint32_t link,
+                                 const struct remat_flight *flight)
 {
-    struct trace_span span = {.stream = REMAT_STREAM_TRANSFERS};
+    struct trace_span span = {.stream = REMAT_STREAM_TRANSFERS + link};
     if (!session->device->memory)
         return trace_marked(session, flight->command, flight->slot, flight->slot + 1, span.stream);
     span.start_ns = flight->begin_ns - session->begin_ns;
@@ -253,7 +254,7 @@ static remat_status complete(struct entry_run *run, uint32_t command)
         struct remat_session_link *link = &run->session->links[l];
         REMAT_TRY(remat_flights_complete(link, command, &first, &count));
         for (uint32_t f = first; f < first + count && run->traced && !run->at_end; f++)
-            REMAT_TRY(trace_flight(run->session, &link->flights[f]));
+            REMAT_TRY(trace_flight(run->session, l, &link->flights[f]));
     }
 fail:
     return st;

@@ -54,21 +54,22 @@ def make_plans(tools, names=(*PLANS, "hostile")):
 
 
 def positions_of(summary, commands):
-    """By command of a step, when computation comes to it; by segment, its end: two clocks, as of docs/ranks.md."""
+    """By command of a step, when computation comes to it; by segment, its end: a clock for each axis, as of docs/ranks.md."""
     start, ends, now = {}, {}, 0
     for name in dict.fromkeys(call["segment"] for call in summary["entries"]["train"]):
         inside = [c for c in commands if c["segment"] == name]
         last = {c["transfer"]["group"]: c["index"] for c in inside if "transfer" in c}
-        stream, due = now, {}
+        links, due = {}, {}
         for command in inside:
             now = max(now, due.get(command["index"], 0))
             start[command["index"]] = now
             if "transfer" not in command:
                 now += command["estimated_ns"]
                 continue
-            stream = max(stream, now) + command["estimated_ns"]
             moved = command["transfer"]
-            due[moved.get("complete_before", last[moved["group"]] + 1)] = stream
+            link = links[moved["axis"]] = max(links.get(moved["axis"], now), now) + command["estimated_ns"]
+            before = moved.get("complete_before", last[moved["group"]] + 1)
+            due[before] = max(link, due.get(before, 0))
         now = max(now, due.get(inside[-1]["index"] + 1, 0))
         ends[name] = now
     return start, ends, now

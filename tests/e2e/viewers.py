@@ -75,7 +75,9 @@ def check_trace(plan):
     for event in events:
         by_kind[event["ph"]].append(event)
     threads = {e["tid"]: e["args"]["name"] for e in by_kind["M"] if e["name"] == "thread_name"}
-    check(threads == {1: "computation", 2: "transfers"}, threads)
+    links = [axis["axis"] for axis in plan.of.get("mesh", [])]
+    stream = lambda c: "computation" if "transfer" not in c else "transfers 2" if links.index(c["transfer"]["axis"]) else "transfers"
+    check(threads == {1: "computation", 2: "transfers", **({3: "transfers 2"} if len(links) > 1 else {})}, threads)
     lanes = collections.defaultdict(list)
     for e in by_kind["X"]:
         lanes[threads[e["tid"]]].append((ns(e["ts"]), ns(e["ts"]) + ns(e["dur"])))
@@ -90,7 +92,7 @@ def check_trace(plan):
         check((event["name"], event["args"]["scope"], event["args"]["layer"], event["args"]["phase"],
                event["args"]["segment"], ns(event["dur"]), threads[event["tid"]]) ==
               (command["name"], command["scope"], command["layer"], command["phase"], command["segment"],
-               command["estimated_ns"], "transfers" if "transfer" in command else "computation"), event)
+               command["estimated_ns"], stream(command)), event)
         check((event["cat"] == "recompute") == (command["instance"] > 0), event)
     check(max(e["args"]["live"] for e in by_kind["C"]) == plan.of["peak_bytes"], "the counter reaches the peak")
     check([e["args"]["live"] for e in by_kind["C"]] == [c["live_bytes"] for c in plan.step], "live bytes")

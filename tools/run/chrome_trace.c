@@ -28,15 +28,17 @@ static void write_name(struct chrome_trace *trace, const char *before, const cha
                           process_of(trace), "args", "name", name));
 }
 
+static void write_stream(struct chrome_trace *trace, uint32_t stream, const char *name)
+{
+    write_event(trace, ",\n",
+                json_pack("{s:s,s:s,s:i,s:i,s:{s:s}}", "ph", "M", "name", "thread_name", "pid",
+                          process_of(trace), "tid", THREAD(stream), "args", "name", name));
+}
+
 static void write_streams(struct chrome_trace *trace)
 {
-    static const char *const names[] = {
-        [REMAT_STREAM_COMPUTATION] = "computation", [REMAT_STREAM_TRANSFERS] = "transfers"};
-    for (uint32_t stream = 0; stream < sizeof names / sizeof *names; stream++)
-        write_event(trace, ",\n",
-                    json_pack("{s:s,s:s,s:i,s:i,s:{s:s}}", "ph", "M", "name", "thread_name", "pid",
-                              process_of(trace), "tid", THREAD(stream), "args", "name",
-                              names[stream]));
+    write_stream(trace, REMAT_STREAM_COMPUTATION, "computation");
+    write_stream(trace, REMAT_STREAM_TRANSFERS, "transfers");
 }
 
 remat_status chrome_trace_open(struct remat_outputs *outputs, const char *path, uint32_t ranks,
@@ -100,6 +102,10 @@ void chrome_trace_add(struct chrome_trace *trace, uint64_t begin_ns, const remat
 {
     double start_us = (double)(begin_ns + event->start_ns) / 1000;
     const char *category = event->instance ? "recompute" : event->phase;
+    if (event->stream > REMAT_STREAM_TRANSFERS && !trace->two_links) {
+        write_stream(trace, event->stream, "transfers 2");
+        trace->two_links = true;
+    }
     write_event(trace, ",\n",
                 json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f,s:{s:I,s:s,s:s,s:I,s:I,s:I,s:I}}", "ph",
                           "X", "name", event->name, "cat", category, "pid", process_of(trace),

@@ -11,8 +11,9 @@ struct chrome_trace { /* zero-initialise */
     const char *path; /* borrowed */
     FILE *stream;     /* the output's, or a temporary file's; NULL: closed */
     uint32_t rank;
-    bool failed;  /* out of memory at some point */
-    bool reading; /* a part */
+    bool two_links; /* a second stream of transfers has a name */
+    bool failed;    /* out of memory at some point */
+    bool reading;   /* a part */
 };
 
 /* The file; its own events are those of rank 0, of `ranks`. */

@@ -197,8 +197,8 @@ typedef struct remat_trace_event {
     uint64_t flops, moved_bytes, predicted_ns;
     uint32_t value_count;
     const remat_trace_value *values; /* what it wrote */
-    uint32_t
-        stream; /* REMAT_STREAM_TRANSFERS: it went on beside those of REMAT_STREAM_COMPUTATION */
+    uint32_t stream; /* REMAT_STREAM_TRANSFERS + k: it was made by the session's k-th stream of
+                      * transfers, beside those of REMAT_STREAM_COMPUTATION */
 } remat_trace_event;
 #define REMAT_STREAM_COMPUTATION 0
 #define REMAT_STREAM_TRANSFERS   1
