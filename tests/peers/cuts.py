@@ -64,6 +64,12 @@ class ByInductor:
 
     def plan(self, budget_bytes):
         """(forward, backward, facts)"""
-        info = self.planner.decide(budget_bytes) or self.planner.smallest
+        return self._cut(self.planner.decide(budget_bytes) or self.planner.smallest)
+
+    def proposed(self, budget_bytes, times_ns):
+        """Plans of others that remat tries: faster by its costs than what fits, which takes these times."""
+        return map(self._cut, fused.proposed(self.planner, budget_bytes, times_ns))
+
+    def _cut(self, info):
         return *self.planner.graphs(info, self.given.result_count, list(self.given.static)), {
             "time_ns": info.time_ns, "bound_ns": info.lower_bound_ns, "planned_bytes": info.peak_bytes}

@@ -80,38 +80,48 @@ def measure_theirs(name, results, options, measure):
         results.add(who=who, code=code, measured=measured, cut_cpu_s=round(seconds, 3))
 
 
-def fitted(plan, peak, results, measure):
+def fitted(plan, proposed, peak, results, measure):
     """remat's fastest plan that fits a peak. What is measured differs from what is planned, so it is planned again for as
     much less or more; if none fits, the smallest."""
     asked, tried = peak, []
-    for _ in range(TRIES):
-        begin = time.process_time()
-        made = plan(asked)
-        if made is None:
-            break
-        forward, backward, facts = made
+
+    def fitting():
+        return [row for row in tried if row["measured"]["peak_bytes"] <= peak]
+
+    def add(begin, forward, backward, facts):
         seconds = time.process_time() - begin
         code = code_of(forward, backward)
         known = results.find(code=code) or next((row for row in tried if row["code"] == code), None)
         measured = known["measured"] if known else measure(forward, backward)
         tried.append({"code": code, "measured": measured, "cut_cpu_s": round(seconds, 3), **facts})
+        return facts, measured
+
+    for _ in range(TRIES):
+        begin = time.process_time()
+        made = plan(asked)
+        if made is None:
+            break
+        facts, measured = add(begin, *made)
         print(f"  asked {asked / 1e9:.3f} GB, planned {facts['planned_bytes'] / 1e9:.3f}, measured "
               f"{measured['peak_bytes'] / 1e9:.3f} of {peak / 1e9:.3f}, {1e3 * measured['seconds']:.3f} ms", flush=True)
         again = int(facts["planned_bytes"] * peak / measured["peak_bytes"])
         if again <= asked * ENOUGH and measured["peak_bytes"] <= peak or len({row["code"] for row in tried}) < len(tried):
             break
         asked = min(again, int(0.995 * asked)) if measured["peak_bytes"] > peak else again
-    fitting = [row for row in tried if row["measured"]["peak_bytes"] <= peak]
-    if fitting:
-        return min(fitting, key=lambda row: row["measured"]["seconds"])
+    begin = time.process_time()
+    for made in proposed(peak, [row["time_ns"] for row in fitting()]):
+        add(begin, *made)
+        begin = time.process_time()
+    if fitting():
+        return min(fitting(), key=lambda row: row["measured"]["seconds"])
     return min(tried, key=lambda row: row["measured"]["peak_bytes"], default=None)
 
 
-def measure_ours(results, plan, measure):
+def measure_ours(results, plan, proposed, measure):
     theirs = [row for row in results.rows if row["who"] not in ("uncut", "remat")]
     for peak in sorted({row["measured"]["peak_bytes"] for row in theirs}, reverse=True):
         if not results.find(who="remat", at_bytes=peak):
-            row = fitted(plan, peak, results, measure)
+            row = fitted(plan, proposed, peak, results, measure)
             results.add(who="remat", at_bytes=peak, **(row or {"refused": True}))
 
 
@@ -128,7 +138,8 @@ def inductor(name, results, options):
         results.add(who="uncut", measured=by_inductor(meter.lower(joint().module)))
     measure_theirs(name, results, options, measure)
     if not options.theirs:
-        measure_ours(results, cuts.ByInductor(joint()).plan, measure_planned)
+        ours = cuts.ByInductor(joint())
+        measure_ours(results, ours.plan, ours.proposed, measure_planned)
 
 
 def by_operators(name, results, options):
@@ -143,7 +154,7 @@ def by_operators(name, results, options):
         results.add(who="uncut", measured={"seconds": seconds})
     measure_theirs(name, results, options, measure)
     if not options.theirs:
-        measure_ours(results, ours.plan, measure)
+        measure_ours(results, ours.plan, lambda *_: (), measure)
 
 
 def main():

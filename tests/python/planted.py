@@ -14,9 +14,11 @@ import draws
 import harness
 import keys
 import peaks
+import proposals
 import ranks
 import remat._backend
 import remat.draws
+import remat.proposals
 import respects
 import several
 import several_compiled
@@ -279,6 +281,11 @@ def a_bound_of_less_memory():
 @mistake(lambda: several.main("variants_of_a_graph_are_few"))
 def variants_that_are_there_not_counted():
     return [mock.patch.object(steps, "held", lambda record: {call.graph: [] for call in record.calls})]
+
+
+@mistake(proposals.of_fused_kernels)
+def plans_of_others_left_out():
+    return [mock.patch.object(remat.proposals, "cuts", lambda *_: ())]
 
 
 @mistake(lambda: ranks.main("views"))

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """At the peak of PyTorch's default cut, with and without the user's checkpoints, and of full checkpointing by block our
 plan is not slower under our costs; and where the search finds nothing, what others would do is done, with eager mode's
-bits."""
+bits. Where kernels fuse, there is a plan at the peaks that Inductor has for their graphs, with and without a search."""
+import copy
 from unittest import mock
 
 import torch
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.debugging import boxed_nop
+from torch._inductor.decomposition import select_decomp_table
 from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 from torch.utils.checkpoint import checkpoint
 
 import budgets
 import harness
-from remat import _planner, costs
+from remat import _planner, costs, errors, fused, lowered
 
 WIDTH, ROWS = 64, 256
 
@@ -109,7 +111,53 @@ def ours(budget):
     return backend.report().graphs[0], [one.grad for one in net.parameters()]
 
 
+def joint_graph(checkpointed):
+    """What Inductor gives to a partitioner: a joint graph, and how many results the forward pass has."""
+    net, x = network(checkpointed)
+    kept = []
+
+    def keep(module, inputs, *, num_fwd_outputs, **settings):
+        kept.append((copy.deepcopy(module), num_fwd_outputs))
+        return min_cut_rematerialization_partition(module, inputs, num_fwd_outputs=num_fwd_outputs, **settings)
+    torch.compile(net, backend=aot_autograd(fw_compiler=boxed_nop, bw_compiler=boxed_nop, partition_fn=keep,
+                                            decompositions=select_decomp_table()))(x)
+    return kept[0]
+
+
+def fitted(module, count, budget_bytes):
+    planner = fused.Planner(fused.joint_of(copy.deepcopy(module), count), costs.resolve("h100-sxm", module))
+    try:
+        return fused.fit(planner, budget_bytes, count, [])
+    except errors.InfeasibleBudget as error:
+        harness.check(False, f"nothing fits the peak of another's graphs: {error}")
+
+
+def of_fused_kernels():
+    module, count = joint_graph(checkpointed=False)
+    for name, checkpointed in {"PyTorch's default cut": False, "checkpoints of 4 blocks": True}.items():
+        given = joint_graph(True)[0] if checkpointed else copy.deepcopy(module)
+        graphs = min_cut_rematerialization_partition(given, (), num_fwd_outputs=count)
+        peak_bytes = lowered.estimate(*graphs, count).peak_bytes
+        found = fitted(module, count, peak_bytes)
+        with mock.patch.object(fused.Planner, "decide", without_search):
+            alone = fitted(module, count, peak_bytes)
+        if not found or not alone:
+            continue
+        times_ns = found.info.time_ns, alone.info.time_ns
+        harness.check(times_ns[0] <= times_ns[1] and alone.info.found_by == name,
+                      f"{name}: with and without a search {times_ns} ns, without by {alone.info.found_by}")
+        harness.check(max(found.estimate_bytes, alone.estimate_bytes) <= peak_bytes, f"{name}: above {peak_bytes}")
+        print(f"  {name}, fused: {peak_bytes} bytes, ours {found.estimate_bytes} in "
+              f"{found.info.time_ns / alone.info.time_ns:.3f} of its time", flush=True)
+
+
+def without_search(planner, budget_bytes=None, decide=fused.Planner.decide):
+    """Of its own it knows but the fastest plan."""
+    return decide(planner, budget_bytes if planner.foreign.pins else None)
+
+
 def main():
+    of_fused_kernels()
     plans = {"PyTorch's default cut": (min_cut_rematerialization_partition, False),
              "checkpoints of 3 blocks": (default_partition, True)}
     net, x = network()

@@ -50,10 +50,11 @@ def bits(tensor):
 class Foreign:
     """`graph`: finished; `stands_for`: of each of its nodes the scheduled node, or None; `phases`: its phase. Of one of
     several graphs of a step results end with the forward pass, unless the backward pass reads them, and `beside` bytes
-    stand beside what is kept between the passes; None: the graph is all of a step."""
+    stand beside what is kept between the passes; None: the graph is all of a step. `pins`: "save" or "recompute", of
+    scheduled nodes; of what cannot be, nothing."""
 
-    def __init__(self, joint, costs, beside=None):
-        self.joint, self.costs, self.graph = joint, costs, Graph("joint")
+    def __init__(self, joint, costs, beside=None, pins=None):
+        self.joint, self.costs, self.graph, self.pins = joint, costs, Graph("joint"), pins or {}
         self.values, self.views, self.stands_for, self.phases, self.token = {}, {}, [], [], None
         results = {joint.owner(node) for node in joint.forward_outputs}
         self.once = {node: reason or (RESULT if node in results else None) for node, reason in joint.once.items()}
@@ -146,13 +147,16 @@ class Foreign:
 
     def _results(self, node, stands_for, op, inputs, phase, results, pin=None, **attributes):
         """`results`: (node of the joint graph, tensor, stated shape) each."""
-        specs = [(holder.name, bits(tensor), shape, pin) for holder, tensor, shape in results]
+        specs = [(holder.name, bits(tensor), shape, pin or self._pin(holder)) for holder, tensor, shape in results]
         number = self.graph.node(op, inputs, specs, phase, **attributes)
         self.stands_for.append(stands_for)
         self.phases.append(phase)
         for index, (holder, tensor, shape) in enumerate(results):
             self.values[holder] = Value(number + index, bits(tensor), shape)
         return number
+
+    def _pin(self, holder):
+        return self.pins.get(self.joint.unit(holder))
 
     def _pointwise(self, node, phase, pin):
         result = value(node)
@@ -255,7 +259,7 @@ class Foreign:
         beside = scratch_bytes(node) + sum(storage_bytes(tensor) for tensor in self._unread(node, results))
         specs = [(f"{node.name}.scratch", 8, [beside], None)] if beside else []
         specs += [(f"{node.name}.after", 8, [1], None)] if ordered or not results and not beside else []
-        stated = [(holder.name, bits(tensor), shape, None) for holder, tensor, shape in results]
+        stated = [(holder.name, bits(tensor), shape, self._pin(holder)) for holder, tensor, shape in results]
         number = self.graph.node("once" if once else "opaque", list(dict.fromkeys(inputs)), stated + specs, phase,
                                  ns=self.costs.time_ns(node))
         self.stands_for.append(node)

@@ -10,7 +10,7 @@ import functools
 import itertools
 import math
 
-from . import bare_problem, classes, lowered, nodes
+from . import bare_problem, classes, lowered, nodes, proposals
 from ._orders import device
 from ._torch import fx_graph_cse, inductor_config
 from .errors import InfeasibleBudget
@@ -47,14 +47,16 @@ class Info:
     everything_saved_ns: float
     lower_bound_ns: float
     floor_bytes: int
+    found_by: str = "the search"
 
 
 class Planner:
-    """Plans one joint graph, for any number of budgets: all of a step, or with `beside` one of several (foreign.py)."""
+    """Plans one joint graph, for any number of budgets: all of a step, or with `beside` one of several, and with `pins`
+    of some values (foreign.py)."""
 
-    def __init__(self, joint, costs, beside=None):
+    def __init__(self, joint, costs, beside=None, pins=None):
         self.joint, self.rows, self.costs = joint, bare_problem.build(joint, costs), costs
-        self.foreign, self.device = Foreign(joint, costs, beside), device(costs)
+        self.foreign, self.device = Foreign(joint, costs, beside, pins), device(costs)
         self.at = {row.run: index for index, row in enumerate(self.rows) if row.run is not MARK}
         self.input_bytes = self.foreign.graph.order(self.device)[0].static_bytes
         self.fastest = self.decide()
@@ -75,6 +77,17 @@ class Planner:
         peak_bytes = self.foreign.graph.smallest_bytes(self.device) - self.input_bytes
         orders = (self.decide(int(peak_bytes * slack)) for slack in SLACKS)
         return next(filter(None, orders), self.fastest)
+
+    @functools.cached_property
+    def proposals(self):
+        """(name, sequence, the planner's own order of the same decisions, which prices them) of the plans of others."""
+        found = []
+        for name, kept in proposals.cuts(self.joint, self.rows, len(self.joint.forward_outputs)):
+            saved = {self.rows[index].run for index in kept}
+            pins = {node: "save" if node in saved else "recompute" for node in self.joint.scheduled}
+            priced = Planner(self.joint, self.costs, pins=pins).smallest
+            found.append((name, list(proposals.keeping(name, self.rows, kept).sequence), priced))
+        return found
 
     def kept(self, info):
         """Rows whose values the backward pass reads as the forward pass made them."""
@@ -246,6 +259,10 @@ def fit(planner, budget_bytes, forward_count, static):
         if fits and (info.time_ns <= planner.fastest.time_ns or again <= asked * ENOUGH):
             break
         asked = again
+    times_ns = [one.info.time_ns for one in tried if one.estimate_bytes <= budget_bytes]
+    for info in proposed(planner, budget_bytes, times_ns):
+        one = lower(info, planner.graphs(info, forward_count, static), forward_count, AS_PLANNED)
+        tried.append(dataclasses.replace(one, info=dataclasses.replace(info, peak_bytes=one.estimate_bytes)))
     if all(one.estimate_bytes > budget_bytes for one in tried):
         least = min(tried, key=lambda one: one.estimate_bytes)
         tried.append(lower(least.info, least.graphs, forward_count, AS_PLANNED | GUARD))
@@ -255,6 +272,19 @@ def fit(planner, budget_bytes, forward_count, static):
     least = min(tried, key=lambda one: one.estimate_bytes)
     raise InfeasibleBudget(above(least, budget_bytes), least.estimate_bytes,
                            min(least.info.floor_bytes, least.estimate_bytes))
+
+
+def proposed(planner, budget_bytes, times_ns):
+    """Plans that others would make, as they would order them, where they are faster than all that fit, which take these
+    times; with the bounds of every plan."""
+    fastest_ns = min(times_ns, default=math.inf)
+    if fastest_ns <= planner.fastest.lower_bound_ns * proposals.NOTHING_TO_WIN:
+        return
+    for name, sequence, priced in planner.proposals:
+        if priced.time_ns < fastest_ns:
+            free = planner.decide(max(budget_bytes, priced.peak_bytes)) or planner.fastest
+            yield dataclasses.replace(free, sequence=sequence, written=set(), inside=set(), time_ns=priced.time_ns,
+                                      peak_bytes=priced.peak_bytes, found_by=name)
 
 
 def above(fit, budget_bytes):

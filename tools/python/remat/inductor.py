@@ -130,4 +130,4 @@ class Inductor:
                      len(info.sequence) - len(rows), of_modules(rows, info.sequence, saved), once, tags,
                      self.backend.note(joint, tags), earlier, kernels="inductor",
                      estimated_peak_bytes=fit.estimate.peak_bytes, guarded=fit.guarded,
-                     fastest_bytes=planner.fastest.peak_bytes)
+                     fastest_bytes=planner.fastest.peak_bytes, found_by=info.found_by)

@@ -117,10 +117,8 @@ def default_cut(joint, forward_count):
 
 def blocks(rows, budget_bytes):
     """Checkpoints of all blocks, and of the first ones, as few as are enough."""
-    block = [_block(row.run) if isinstance(row.run, fx.Node) else None for row in rows]
+    block, leaves, border = *_blocks(rows), _border(rows)
     order = list(dict.fromkeys(filter(None, block)))
-    border = _border(rows)
-    leaves = {source for index in range(border) for source in rows[index].inputs if block[source] != block[index]}
 
     def first(count):
         inside = set(order[:count])
@@ -134,6 +132,27 @@ def blocks(rows, budget_bytes):
         found.append(first(middle))
         low, high = (low, middle) if found[-1].peak_bytes <= budget_bytes else (middle + 1, high)
     return found
+
+
+def cuts(joint, rows, forward_count):
+    """(name, rows kept) of PyTorch's default cut, and of checkpoints of all blocks with its cut outside them."""
+    saved = default_cut(joint, forward_count)
+    if saved is None:
+        return
+    kept = {index for index in range(len(rows)) if rows[index].run in saved}
+    yield "PyTorch's default cut", kept
+    block, leaves = _blocks(rows)
+    count = len(set(block) - {None})
+    if count > 1:
+        yield f"checkpoints of {count} blocks", leaves | {index for index in kept if not block[index]}
+
+
+def _blocks(rows):
+    """Of each row its block, or None; and the rows of the forward pass that are read outside theirs."""
+    block = [_block(row.run) if isinstance(row.run, fx.Node) else None for row in rows]
+    leaves = {source for index in range(_border(rows)) for source in rows[index].inputs
+              if block[source] != block[index]}
+    return block, leaves
 
 
 def _block(node):
