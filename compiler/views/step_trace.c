@@ -6,12 +6,8 @@
 
 #include <stdlib.h>
 
-enum {
-    PROCESS = 1,
-    COMPUTATION = 1,
-    TRANSFERS = 2
-}; /* as of tools/run/chrome_trace.c; TRANSFERS +
-    * link: of a link */
+/* As of tools/run/chrome_trace.c; transfers of link l are of thread TRANSFERS + l. */
+enum { PROCESS = 1, COMPUTATION = 1, TRANSFERS = 2 };
 
 struct trace {
     const struct remat_program *program;

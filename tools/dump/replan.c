@@ -55,7 +55,10 @@ remat_status replan(remat_context *ctx, struct remat_arena *arena, const char *m
     REMAT_TRY(remat_compile_options_create(ctx, &asked));
     REMAT_TRY(set_options(program, saved, saved_count, asked));
     REMAT_TRY(remat_graph_builder_read(ctx, model, &graph));
-    REMAT_TRY(remat_compiled_create(ctx, graph, asked, &compiled));
+    st = remat_compiled_create(ctx, graph, asked, &compiled);
+    if (st == REMAT_ERROR_USAGE) /* a name of the plan that the graph does not have */
+        REMAT_FAIL(ctx, st, "%s: this is not the graph that the plan was made from", model);
+    REMAT_TRY(st);
     REMAT_TRY(remat_compiled_data(ctx, compiled, &data, &bytes));
     copy = remat_arena_string(arena, data, bytes);
     if (!copy)
