@@ -124,7 +124,10 @@ static void make(struct hostile *h, bool chain)
             (struct remat_operand){.value = chain ? i + 1 : i,
                                    .previous = chain ? i : REMAT_NONE,
                                    .access = chain ? REMAT_ACCESS_UPDATE : REMAT_ACCESS_WRITE,
-                                   .dtype = REMAT_I32};
+                                   .dtype = REMAT_I32,
+                                   .rank = chain,
+                                   .shape = {1},
+                                   .strides = {1}};
         h->commands[i] = (struct remat_command){.operand_begin = i,
                                                 .operand_end = i + 1,
                                                 .parameter_end = 1,

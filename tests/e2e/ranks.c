@@ -184,14 +184,14 @@ static remat_status tapped(struct rank *rank, const remat_transfer *t, uint32_t 
     remat_status st =
         (exchange ? rank->inner.exchange : rank->inner.gather)(rank->inner.user, t, count, message);
     const struct ranks_tap *tap = rank->settings->tap;
+    pthread_mutex_lock(&rank->late.mutex); /* links have a thread each */
     rank->result->grouped_count += count - 1;
-    for (uint32_t k = 0; k < count; k++) {
-        if (rank->first_step)
-            rank->result->sent_bytes += exchange ? t[k].whole_bytes - part_bytes(&t[k])
-                                                 : (t[k].size - 1) * part_bytes(&t[k]);
-        if (st == REMAT_OK && tap)
-            tap->after(tap->user, &t[k], exchange, rank->number);
-    }
+    for (uint32_t k = 0; k < count && rank->first_step; k++)
+        rank->result->sent_bytes +=
+            exchange ? t[k].whole_bytes - part_bytes(&t[k]) : (t[k].size - 1) * part_bytes(&t[k]);
+    pthread_mutex_unlock(&rank->late.mutex);
+    for (uint32_t k = 0; k < count && st == REMAT_OK && tap; k++)
+        tap->after(tap->user, &t[k], exchange, rank->number);
     return st;
 }
 

@@ -287,7 +287,7 @@ static void check_marginals(struct test *t, const struct sample *s)
  */
 static void check_close_ways(struct test *t)
 {
-    struct sample s = {.ways = {{768, 100, 1}}};
+    struct sample s = {.ways = {{768, 100, 1, 0}}};
     s.items[0] = (struct remat_border_item){.bytes = 1024, .way_end = 1, .wanted = true};
     s.items[0].kept = true;
     s.border = (struct remat_border){.item_count = 1,
