@@ -72,7 +72,7 @@ uint32_t remat_proposal_price_depths(struct remat_search *s, const struct remat_
     struct remat_evaluation costs[REMAT_DEPTHS_MAX];
     struct remat_decision decision = remat_proposal_decide(s, s->scratch, proposal, NULL);
     uint32_t count = remat_evaluate_depths(s->evaluator, &decision, costs);
-    for (uint32_t run = 0; run < count; run++) {
+    for (uint32_t run = 0; run < count && run < REMAT_DEPTHS_MAX; run++) { /* gcc warns of more */
         struct remat_proposal one = *proposal;
         one.any_depth = false;
         one.index += run;
