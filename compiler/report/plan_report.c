@@ -169,22 +169,6 @@ static void print_parameters(const struct remat_static_parts *parts, struct rema
     }
 }
 
-static void print_mesh(const struct remat_program *p, struct remat_text *out)
-{
-    char mesh[REMAT_MESH_TEXT_BYTES], depth[24] = "";
-    struct remat_communication all = remat_program_communication(p);
-    if (p->mesh_count == 0)
-        return;
-    remat_program_mesh_print(p, mesh);
-    if (p->depth)
-        snprintf(depth, sizeof depth, ", depth %" PRIu32, p->depth);
-    remat_text_append(out,
-                      "mesh         %s: %" PRIu32
-                      " ranks, rank 0 sends %s a step, in %s, of which %s are exposed%s\n",
-                      mesh, remat_program_ranks(p), remat_short_text(all.sent_bytes).text,
-                      remat_time_text(all.ns).text, remat_time_text(all.exposed_ns).text, depth);
-}
-
 /* A line of prose, or the end of one. */
 static void print_text(const char *label, const char *text, struct remat_text *out)
 {
@@ -264,7 +248,7 @@ static void print_plan(const struct remat_report *report, struct remat_text *out
         remat_text_append(out, ", %" PRIu32 " microbatches", remat_report_microbatches(p));
     remat_text_append(out, "\n");
     print_throughput(p, out);
-    print_mesh(p, out);
+    mesh_print(p, 13, out);
     print_costs(report, out);
     if (*report->certificate)
         remat_text_append(out, REMAT_PROSE "certificate  %s\n", report->certificate);

@@ -3,6 +3,24 @@
 
 #include "size.h"
 
+#include <inttypes.h>
+
+void mesh_print(const struct remat_program *p, int width, struct remat_text *out)
+{
+    char mesh[REMAT_MESH_TEXT_BYTES], depth[24] = "";
+    struct remat_communication all = remat_program_communication(p);
+    if (p->mesh_count == 0)
+        return;
+    remat_program_mesh_print(p, mesh);
+    if (p->depth)
+        snprintf(depth, sizeof depth, ", depth %" PRIu32, p->depth);
+    remat_text_append(
+        out,
+        "%-*s%s: %" PRIu32 " ranks, rank 0 sends %s a step, in %s, of which %s are exposed%s\n",
+        width, "mesh", mesh, remat_program_ranks(p), remat_short_text(all.sent_bytes).text,
+        remat_time_text(all.ns).text, remat_time_text(all.exposed_ns).text, depth);
+}
+
 static bool has_pins(const struct remat_program *p)
 {
     for (uint32_t i = 0; i < p->decision_count; i++)

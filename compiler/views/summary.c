@@ -166,22 +166,6 @@ static void print_scripts(const struct remat_program *p, struct remat_text *out)
     remat_text_append(out, "\n");
 }
 
-static void print_mesh(const struct remat_program *p, struct remat_text *out)
-{
-    char mesh[REMAT_MESH_TEXT_BYTES], depth[24] = "";
-    struct remat_communication all = remat_program_communication(p);
-    if (p->mesh_count == 0)
-        return;
-    remat_program_mesh_print(p, mesh);
-    if (p->depth)
-        snprintf(depth, sizeof depth, ", depth %" PRIu32, p->depth);
-    remat_text_append(out,
-                      "mesh        %s: %" PRIu32
-                      " ranks, rank 0 sends %s a step, in %s, of which %s are exposed%s\n",
-                      mesh, remat_program_ranks(p), remat_short_text(all.sent_bytes).text,
-                      remat_time_text(all.ns).text, remat_time_text(all.exposed_ns).text, depth);
-}
-
 static void print_record(const struct remat_program *p, struct remat_text *out)
 {
     remat_text_append(out, "hashes      graph %016" PRIx64 ", numerics %016" PRIx64 "\n",
@@ -244,7 +228,7 @@ remat_status dump_summary_text(remat_context *ctx, struct remat_arena *arena,
     print_budget(program, out);
     print_step(arena, program, out);
     print_scripts(program, out);
-    print_mesh(program, out);
+    mesh_print(program, 12, out);
     print_record(program, out);
     print_shares(program, out);
     REMAT_TRY(print_classes(arena, program, out));
