@@ -12,6 +12,7 @@ static void print_transfer(const struct remat_program *program, uint32_t index, 
 {
     struct remat_transfer_shape transfer;
     uint32_t before = program->commands[index].complete_before;
+    uint32_t waits_for = program->commands[index].waits_for;
     if (!remat_command_transfer(program, index, &transfer))
         return;
     uint32_t begin = remat_group_begin(program, index), end = remat_group_end(program, index);
@@ -25,6 +26,9 @@ static void print_transfer(const struct remat_program *program, uint32_t index, 
         remat_text_append(out, ", with command %" PRIu32, begin);
     else if (end > index + 1)
         remat_text_append(out, ", group of %" PRIu32, end - index);
+    if (waits_for)
+        remat_text_append(out, ", waits for command %" PRIu32 " %s", waits_for - 1,
+                          program->commands[waits_for - 1].name);
     if (before > end && dump_segment_of(program, before) == dump_segment_of(program, index))
         remat_text_append(out, ", complete before command %" PRIu32 " %s", before,
                           program->commands[before].name);
@@ -169,6 +173,9 @@ static json_t *make_command(const struct remat_program *program, uint32_t index,
         (json_int_t)exposed_ns, "group", (json_int_t)remat_group_begin(program, index));
     if (c->complete_before > remat_group_end(program, index) &&
         json_object_set_new(moved, "complete_before", json_integer(c->complete_before)) != 0)
+        out->failed = true;
+    if (c->waits_for &&
+        json_object_set_new(moved, "waits_for", json_integer(c->waits_for - 1)) != 0)
         out->failed = true;
     if (c->slowdown_permille &&
         json_object_set_new(moved, "slowdown_permille", json_integer(c->slowdown_permille)) != 0)

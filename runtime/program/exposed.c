@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A segment run once with a clock of computation and one of each link, on which transfers are made
  * one after the other. A command waits until transfers that are complete before it are: meanwhile
- * their links are busy, as they were started before. Other commands may take longer while one is.
- */
+ * their links are busy, as they were started before, or those that they wait for. Other commands
+ * may take longer while one is. */
 #include "clocks.h"
 
 #include <assert.h>
@@ -27,17 +27,37 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static void expose(struct clock_replay *replay, uint32_t command, uint64_t begin_ns,
+                   uint64_t end_ns)
+{
+    const struct remat_clocks *clocks = replay->clocks;
+    uint64_t begin = later(clocks->begin_ns[command], begin_ns), end = clocks->end_ns[command];
+    end = end < end_ns ? end : end_ns;
+    clocks->exposed_ns[command] += end > begin ? end - begin : 0;
+}
+
+/* Computation waits for the link, which stands still until [begin_ns, end_ns) is over, as its next
+ * transfer waits for what the other links do meanwhile. */
+static void expose_others(struct clock_replay *replay, const struct link *link, uint64_t begin_ns,
+                          uint64_t end_ns)
+{
+    for (uint32_t l = 0; l < replay->p->mesh_count && begin_ns < end_ns; l++)
+        for (uint32_t t = replay->links[l].first; t < replay->links[l].count; t++)
+            if (&replay->links[l] != link)
+                expose(replay, replay->links[l].command[t], begin_ns, end_ns);
+}
+
 /* Until the last transfers that are complete before the command. */
 static void wait(struct clock_replay *replay, struct link *link, uint32_t transfer)
 {
     const struct remat_clocks *clocks = replay->clocks;
     for (; link->first <= transfer; link->first++) {
         uint32_t command = link->command[link->first];
-        uint64_t begin = later(clocks->begin_ns[command], replay->now_ns);
-        uint64_t end = clocks->end_ns[command];
-        clocks->exposed_ns[command] += end > begin ? end - begin : 0;
+        expose_others(replay, link, replay->now_ns, clocks->begin_ns[command]);
+        replay->now_ns = later(replay->now_ns, clocks->begin_ns[command]);
+        expose(replay, command, replay->now_ns, UINT64_MAX);
+        replay->now_ns = later(replay->now_ns, clocks->end_ns[command]);
     }
-    replay->now_ns = later(replay->now_ns, clocks->end_ns[link->command[transfer]]);
 }
 
 /* The transfer that slows computation most, REMAT_NONE: none does; *until_ns: until when. */

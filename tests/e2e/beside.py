@@ -11,9 +11,10 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from clocks import exposed_ns, schedule_of, step_ns
-from harness import INFEASIBLE, Tools, check, finish, scratch
+from harness import INFEASIBLE, Tools, check, finish, must, run, scratch
 
 tool = Tools(sys.argv[1])
+STRETCH = tool.folder.parent / "tests/e2e/stretch"
 SOURCE = sys.argv[2]
 MODELS = ["gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"]
 DTYPES = ["fp32", "bf16"]
@@ -27,7 +28,14 @@ def plan(options):
     made = tool.must("compile", "m.fbs", *options, "--arch", "none", "--format", "json", "-o", "m.plan", code=(0, INFEASIBLE))
     if made.returncode:
         return None
-    report = json.loads(made.stdout)
+    report = compare(json.loads(made.stdout), options)
+    check(report["step_ns"] <= report["in_line_ns"] and report.get("bound_step_ns", 0) <= report["step_ns"],
+          f"{options}: {report['step_ns']} ns, {report['in_line_ns']} blocking")
+    return report
+
+
+def compare(report, options):
+    """Of m.plan, with its schedule; adds `in_line_ns`, with blocking transfers."""
     schedule = schedule_of(tool.text("dump", "m.plan", "--schedule", "--format", "json"))
     microbatches = report.get("microbatches", 1)
     predicted, name = step_ns(schedule, microbatches), " ".join(map(str, options))
@@ -46,7 +54,6 @@ def plan(options):
     for command in schedule:
         if "transfer" in command and command["transfer"]["group"] != command["index"]:
             grouped["complete_before" not in command["transfer"]] += 1
-    check(predicted <= blocking and report.get("bound_step_ns", 0) <= predicted, f"{name}: {predicted} ns, {blocking} blocking")
     report["in_line_ns"] = blocking
     return report
 
@@ -98,6 +105,18 @@ def try_slowdown():
     check(steps[0] > steps[1], f"slow between machines: {steps}")
 
 
+def try_links():
+    """Transfers along two axes in flight at once, some of which wait for others."""
+    for model, division in ("gpt2-tiny", ["--zero", 3]), ("bert-tiny", ["--zero", 3, "--sequence-parallel", "--microbatches", 2]):
+        tool.text("graph", model, "--batch", 8, "--seq", 16, "-o", "m.fbs")
+        for target in TARGETS:
+            options = ["--mesh", "dp=2,tp=2", *division, "--target", target, "--reserve", 0, "--ac-mode", "full"]
+            report = plan(options)
+            waits = int(must(run([STRETCH, "m.plan"])).stdout.split("; ")[1].split()[0])
+            check(waits > 5, f"{model} {options}: {waits} transfers wait for another link")
+            compare({**report, **tool.json("dump", "m.plan", "--format", "json")}, [model, *options])
+
+
 def try_budgets():
     """More memory gives no slower plan in a graph whose decisions are more than what small ones list (queue.h)."""
     options = ["--mesh", "dp=2", "--zero", 1, "--target", "h100-sxm", "--arch", "none", "--format", "json", "-o", "m.plan"]
@@ -129,6 +148,7 @@ def main():
     cases = list(chosen_cases())
     with scratch():
         hidden = sum(try_model(*case) > 0 for case in cases)
+        try_links()
         try_budgets()
         try_slowdown()
     check(hidden > 4, f"{hidden} of {len(cases)} models hide something")

@@ -11,24 +11,31 @@ def done_ns(ns, slowdown):
 
 def exposed_ns(commands):
     """By index of the transfer: how much of what is left of it computation waits for, or loses to it, to the nanosecond.
-    Until a command may begin, or the segment ends, the link of each axis does one transfer after the other."""
-    queues = {}  # by axis: [index, nanoseconds left, complete before, slowdown]
+    Until a command may begin, or the segment ends, the link of each axis does one transfer after the other; it stands still
+    while the next one waits for a transfer along another axis."""
+    queues = {}  # by axis: [index, nanoseconds left, complete before, slowdown, waits for]
     exposed = {command["index"]: 0 for command in commands if "transfer" in command}
 
+    def begun():
+        """The transfers that links are at."""
+        left = {transfer[0] for queue in queues.values() for transfer in queue}
+        return [queue[0] for queue in queues.values() if queue and queue[0][4] not in left]
+
     def pass_time(ns):
-        for queue in queues.values():
-            left = ns
-            while queue and left:
-                done = min(left, queue[0][1])
-                queue[0][1] -= done
-                left -= done
-                if queue[0][1] == 0:
-                    queue.pop(0)
+        """At most until a transfer is complete."""
+        for transfer in begun():
+            transfer[1] -= ns
+            assert transfer[1] >= 0
+        drop()
+
+    def drop():
+        while done := [queue for queue in queues.values() if queue and queue[0] in begun() and queue[0][1] == 0]:
+            done[0].pop(0)
 
     def compute(work):
         while work and any(queues.values()):
-            first = [queue[0] for queue in queues.values() if queue]
-            index, _, _, slowdown = max(first, key=lambda transfer: transfer[3])
+            first = begun()
+            index, _, _, slowdown, _ = max(first, key=lambda transfer: transfer[3])
             left = min(transfer[1] for transfer in first)
             done = min(work, done_ns(left, slowdown))
             taken = left if done < work else -(-work * (1000 + slowdown) // 1000)
@@ -38,12 +45,11 @@ def exposed_ns(commands):
 
     def wait_until(index):
         for queue in queues.values():
-            while any(before <= index for _, _, before, _ in queue):
-                transfer, left, *_ = queue[0]
-                exposed[transfer] += left
+            while any(before <= index for _, _, before, _, _ in queue):
+                at = begun()
+                left = min(transfer[1] for transfer in at)
+                exposed[(queue[0] if queue[0] in at else at[0])[0]] += left
                 pass_time(left)
-                if left == 0:
-                    queue.pop(0)
 
     for position, command in enumerate(commands):
         wait_until(command["index"])
@@ -52,7 +58,8 @@ def exposed_ns(commands):
             ends = [c["index"] for c in commands[position:] if c.get("transfer", {}).get("group") == transfer["group"]]
             before = transfer.get("complete_before", ends[-1] + 1)
             queues.setdefault(transfer["axis"], []).append(
-                [command["index"], command["estimated_ns"], before, transfer.get("slowdown_permille", 0)])
+                [command["index"], command["estimated_ns"], before, transfer.get("slowdown_permille", 0), transfer.get("waits_for")])
+            drop()
         else:
             compute(command["estimated_ns"])
     wait_until(float("inf"))
@@ -61,7 +68,7 @@ def exposed_ns(commands):
 
 def segment_ns(commands):
     """Commands one after the other; a transfer goes on beside them until the command that it has to be complete before."""
-    computation, lanes = 0, {}  # of each axis
+    computation, lanes, ends = 0, {}, {}  # of each axis; of each transfer
     under_way = []  # (complete before, end, slowdown)
     for command in commands:
         index, ns, transfer = command["index"], command["estimated_ns"], command.get("transfer")
@@ -76,7 +83,8 @@ def segment_ns(commands):
                 computation, ns = max(computation, end), ns - done
             computation += ns
             continue
-        lane = lanes[transfer["axis"]] = max(computation, lanes.get(transfer["axis"], 0)) + ns
+        begin = max(computation, lanes.get(transfer["axis"], 0), ends.get(transfer.get("waits_for"), 0))
+        lane = lanes[transfer["axis"]] = ends[index] = begin + ns
         if "complete_before" in transfer:
             under_way.append((transfer["complete_before"], lane, transfer.get("slowdown_permille", 0)))
         else:

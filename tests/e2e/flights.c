@@ -222,6 +222,7 @@ void flights_defer(remat_context *ctx, struct remat_arena *arena, struct remat_p
         commands[positions[c]] = p->commands[c];
         old[positions[c]] = c;
         commands[positions[c]].continues_group = false;
+        commands[positions[c]].waits_for = 0;
         if (flights_is_transfer(p, c))
             commands[positions[c]].complete_before = positions[c] + 1;
     }
@@ -305,6 +306,33 @@ void flights_group(struct remat_program *p)
     for (uint32_t c = 0; c < p->command_count; c++)
         if (flights_is_transfer(p, c))
             p->commands[c].complete_before = remat_group_end(p, c);
+}
+
+/* The last transfer along another axis that is not complete where the command starts; REMAT_NONE:
+ * there is none. */
+static uint32_t in_flight_elsewhere(const struct remat_program *p, uint32_t command)
+{
+    uint32_t found = REMAT_NONE;
+    for (uint32_t t = 0; t < command; t++)
+        if (p->commands[t].complete_before > command &&
+            remat_command_link(p, t) != remat_command_link(p, command))
+            found = t;
+    return found;
+}
+
+uint32_t flights_wait(struct remat_program *p)
+{
+    uint32_t waits = 0, groups = 0;
+    for (uint32_t c = 0; c < p->command_count; c++) {
+        if (!flights_is_transfer(p, c) || p->commands[c].continues_group)
+            continue;
+        uint32_t other = in_flight_elsewhere(p, c);
+        if (other != REMAT_NONE && groups++ % 2 == 0) {
+            p->commands[c].waits_for = other + 1;
+            waits++;
+        }
+    }
+    return waits;
 }
 
 uint32_t flights_count(const struct remat_program *p)

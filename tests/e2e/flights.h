@@ -16,6 +16,9 @@ void flights_defer(remat_context *ctx, struct remat_arena *arena, struct remat_p
 void flights_stretch(struct remat_program *program);
 /* Transfers of one kind that follow each other are a group, where none needs another. */
 void flights_group(struct remat_program *program);
+/* Every second group that starts while a transfer along another axis goes on waits for it, though
+ * it need not. Returns how many do. */
+uint32_t flights_wait(struct remat_program *program);
 /* How many transfers are overlapped, and the most that are in flight at once. */
 uint32_t flights_count(const struct remat_program *program);
 uint32_t flights_most(const struct remat_program *program);
