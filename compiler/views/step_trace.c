@@ -4,6 +4,8 @@
  * thread is in at that time. */
 #include "formats.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* As of tools/run/chrome_trace.c; transfers of link l are of thread TRANSFERS + l. */
@@ -35,6 +37,16 @@ static void append_name(struct trace *trace, const char *before, const char *wha
                            "tid", thread, "args", "name", name));
 }
 
+/* Beside the name of the process. */
+static void append_labels(struct trace *trace)
+{
+    char depth[24];
+    snprintf(depth, sizeof depth, "depth %" PRIu32, trace->program->depth);
+    append_event(trace, ",\n",
+                 json_pack("{s:s,s:s,s:i,s:{s:s}}", "ph", "M", "name", "process_labels", "pid",
+                           PROCESS, "args", "labels", depth));
+}
+
 static double microseconds(uint64_t ns)
 {
     return (double)ns / 1000;
@@ -45,6 +57,24 @@ static int thread_of(const struct trace *trace, uint32_t command)
     const struct remat_program *p = trace->program;
     return p->commands[command].complete_before ? TRANSFERS + (int)remat_command_link(p, command)
                                                 : COMPUTATION;
+}
+
+/* Takes `value`. */
+static void add_to_slice(struct trace *trace, json_t *slice, const char *key, json_t *value)
+{
+    trace->failed |= json_object_set_new(json_object_get(slice, "args"), key, value) != 0;
+}
+
+/* Of a transfer: the first of its group, what it waits for on another link, when it has to be
+ * complete, and how long computation waits for it. */
+static void add_order(struct trace *trace, json_t *slice, uint32_t index, uint64_t exposed_ns)
+{
+    const struct remat_command *command = &trace->program->commands[index];
+    add_to_slice(trace, slice, "group", json_integer(remat_group_begin(trace->program, index)));
+    if (command->waits_for)
+        add_to_slice(trace, slice, "waits_for", json_integer(command->waits_for - 1));
+    add_to_slice(trace, slice, "complete_before", json_integer(command->complete_before));
+    add_to_slice(trace, slice, "exposed_ns", dump_bytes(exposed_ns));
 }
 
 static void append_slice(struct trace *trace, const struct dump_run *run, uint32_t index)
@@ -63,10 +93,8 @@ static void append_slice(struct trace *trace, const struct dump_run *run, uint32
         (json_int_t)command->flops, "moved_bytes", (json_int_t)command->moved_bytes, "layer",
         (json_int_t)command->layer, "phase", phase, "segment", run->segment->name, "run",
         (json_int_t)run->of_call);
-    if (slice && command->complete_before &&
-        json_object_set_new(json_object_get(slice, "args"), "exposed_ns",
-                            dump_bytes(clocks->exposed_ns[index])) != 0)
-        trace->failed = true;
+    if (command->complete_before)
+        add_order(trace, slice, index, clocks->exposed_ns[index]);
     append_event(trace, ",\n", slice);
     append_event(trace, ",\n",
                  json_pack("{s:s,s:s,s:i,s:f,s:{s:I}}", "ph", "C", "name", "live bytes", "pid",
@@ -113,6 +141,8 @@ remat_status dump_step_trace(remat_context *ctx, struct remat_arena *arena,
     append_name(&trace, ",\n", "thread_name", TRANSFERS, "transfers");
     if (program->mesh_count > 1)
         append_name(&trace, ",\n", "thread_name", TRANSFERS + 1, "transfers 2");
+    if (program->depth)
+        append_labels(&trace);
     REMAT_TRY(dump_script(ctx, arena, program, append_run, &trace));
     remat_text_append(out, "\n]}\n");
     if (trace.failed)

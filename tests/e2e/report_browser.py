@@ -10,7 +10,7 @@ import tempfile
 
 from browser import LEFT, RIGHT, Page, size, start, time
 from report_overlay import check_equal, check_overlay
-from report_page import HOSTILE, PLANS, make_plans, positions_of
+from report_page import HOSTILE, PLANS, STRETCHED, clocks_of, make_plans, positions_of
 from selenium.webdriver.common.keys import Keys
 
 
@@ -123,6 +123,26 @@ def check_pointing(page, boxes):
     page.run("document.activeElement.blur()")
 
 
+def check_links(page):
+    """A row for each link; there the longest transfer, and the longest that waits, where their clocks say."""
+    rows = {name: y for name, y in page.run("return streamRows.map(r => [r.id, r.top + r.height / 2])")}
+    moved = [c for c in page.commands if "transfer" in c]
+    assert {name for name in rows if name.startswith("transfers-")} == {f"transfers-{c['transfer']['axis']}" for c in moved}, rows
+    spans, whole = clocks_of(page.summary, page.commands)[3], page.run("return axisEnd()")
+    width = page.run("return streamsCanvas.clientWidth")
+    for axis, waits in sorted({(c["transfer"]["axis"], "waits_for" in c["transfer"]) for c in moved if c["index"] in spans}):
+        c = max((c for c in moved if (c["transfer"]["axis"], "waits_for" in c["transfer"]) == (axis, waits) and c["index"] in spans),
+                key=lambda c: c["estimated_ns"])
+        x = LEFT + sum(spans[c["index"]]) / 2 / whole * (width - LEFT - RIGHT)
+        lines = page.hover("streams", x, rows[f"transfers-{axis}"]).split("\n")
+        assert lines[0] == f"{c['index']} {c['name']}" and f"along {axis}: rank 0 sends {size(c['transfer']['sent_bytes'])}" in "\n".join(lines), lines
+        order = {"starts with": c["transfer"]["group"] if c["transfer"]["group"] < c["index"] else None,
+                 "waits for": c["transfer"].get("waits_for"), "complete before": c["transfer"].get("complete_before")}
+        said = ", ".join(f"{word} command {at}" for word, at in order.items() if at is not None)
+        assert not said or said in lines, (lines, said)
+    page.run("document.activeElement.blur()")
+
+
 def check_clicks(page):
     """Anywhere: who lives there."""
     width, height = page.run("return [memoryCanvas.clientWidth, memoryCanvas.clientHeight]")
@@ -174,7 +194,13 @@ def check_tables(page):
         page.tab("transfers")
         assert page.count() == len(transfers)
         for row, c in zip(page.rows(), transfers):
-            assert (row["command"], row["sent"], row["exposed"]) == (str(c["index"]), size(c["transfer"]["sent_bytes"]), time(c["transfer"]["exposed_ns"]))
+            moved = c["transfer"]
+            assert (row["command"], row["axis"], row["sent"], row["exposed"]) == \
+                (str(c["index"]), moved["axis"], size(moved["sent_bytes"]), time(moved["exposed_ns"])), row
+            assert row["with command"] == (str(moved["group"]) if moved["group"] < c["index"] else "-"), row
+            assert [row["waits for"], row["complete before"]] == [str(moved.get(key, "-")) for key in ("waits_for", "complete_before")], row
+        first = page.run("return transfers.findIndex((t) => (t.waits_for ?? null) !== null)")
+        assert (first >= 0) == (page.name in STRETCHED), (page.name, first)
     else:
         assert not page.run("return document.querySelector('[data-tab=transfers]')")
 
@@ -300,6 +326,7 @@ def main():
             check_figures(page)
             boxes = check_boxes(page)
             check_pointing(page, boxes)
+            check_links(page)
             check_clicks(page)
             check_tables(page)
             check_keys(page)

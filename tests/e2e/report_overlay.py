@@ -146,7 +146,8 @@ def check_streams(page):
     """Both plans' streams, from the same beginning."""
     rows = page.run("return streamRows.map(r => [r.id, r.top + r.height / 2])")
     assert [name for name, _ in rows][0] == "computation" and "other" in dict(rows), rows
-    assert ("other-transfers" in dict(rows)) == any("transfer" in c for c in page.other_commands), rows
+    assert {name for name, _ in rows if name.startswith("other-transfers-")} == \
+        {f"other-transfers-{c['transfer']['axis']}" for c in page.other_commands if "transfer" in c}, rows
     start, _, _ = positions_of(page.other_summary, page.other_commands)
     whole, width = page.run("return [axisEnd(), streamsCanvas.clientWidth]")
     inside = [c for c in page.other_commands if c["index"] in start and "transfer" not in c]

@@ -6,12 +6,12 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import TEXT, Tools
+from harness import TEXT, Tools, must, run
 
 HOSTILE = "</script><script>alert(1)</script><!-- \" ' & \u2026 <b>"
 PLANS = {  # options of remat-graph, and of remat-compile
     "tiny": (["gpt2-tiny", "--batch", "4"], ["--budget", "143MB"]),
-    "parts": (["bert-tiny", "--batch", "8"], ["--mesh", "dp=2,tp=2", "--microbatches", "2", "--sequence-parallel", "--ac-mode", "full"]),
+    "parts": (["bert-tiny", "--batch", "8"], ["--mesh", "dp=2,tp=2", "--zero", "3", "--microbatches", "2", "--sequence-parallel", "--ac-mode", "full"]),
     "large": (["gpt3-175b", "--batch", "128", "--seq", "2048", "--dtype", "bf16"],
               ["--target", "h100-sxm", "--mesh", "dp=16,tp=8", "--zero", "3", "--sequence-parallel", "--recompute-granularity", "full",
                "--recompute-method", "block", "--recompute-num-layers", "34"]),
@@ -22,6 +22,7 @@ OTHERS = {  # options of the plan that --diff compares with
     "large": ["--target", "h100-sxm", "--mesh", "dp=16,tp=8", "--zero", "3", "--sequence-parallel", "--recompute-granularity", "full",
               "--recompute-method", "block", "--recompute-num-layers", "60", "--save", "h.3?.mlp.act"],
 }
+STRETCHED = ("parts",)  # their transfers are in flight for as long as they can, and wait for one another
 UNSEEN = ("operands", "flops", "moved_bytes")  # of commands, what the page does not show
 VIEWS = {"memory": ["--memory"], "schedule": ["--schedule"], "kernels": ["--kernels"], "placement": ["--placement"], "why": ["--why", "*"]}
 LARGEST = 5_000_000
@@ -31,12 +32,15 @@ BESIDE = {"tiny": ["--curve", "curve.json", "--with", "trace.json"], "large": ["
 
 def make_plans(tools, names=(*PLANS, "hostile")):
     """Into the working folder, with a report of each, and of each laid over by another; "tiny" is always among them."""
-    call = Tools(tools).text
+    tool = Tools(tools)
+    call = tool.text
     for name in PLANS.keys() & {"tiny", *names}:
         graph, options = PLANS[name]
         call("graph", *graph, "-o", f"{name}.fbs")
         call("compile", f"{name}.fbs", *options, "-o", f"{name}.plan")
         call("compile", f"{name}.fbs", *OTHERS[name], "-o", f"{name}-other.plan")
+        if name in STRETCHED:
+            must(run([tool.folder.parent / "tests/e2e/stretch", f"{name}.plan"]))
     quoted = json.dumps(HOSTILE, ensure_ascii=False)
     text = call("dump", "tiny.fbs", "--text").replace("%h.1.mlp.act ", f"%{quoted} ")
     with open("hostile.graph", "w", encoding="utf-8") as out:
@@ -54,8 +58,13 @@ def make_plans(tools, names=(*PLANS, "hostile")):
 
 
 def positions_of(summary, commands):
-    """By command of a step, when computation comes to it; by segment, its end: a clock for each axis, as of docs/ranks.md."""
-    start, ends, now = {}, {}, 0
+    """By command of a step, when computation comes to it; by segment, its end; the end of all: as clocks_of."""
+    return clocks_of(summary, commands)[:3]
+
+
+def clocks_of(summary, commands):
+    """These, and by transfer when it begins and ends: a clock for each axis, as of docs/ranks.md."""
+    start, ends, now, spans = {}, {}, 0, {}
     for name in dict.fromkeys(call["segment"] for call in summary["entries"]["train"]):
         inside = [c for c in commands if c["segment"] == name]
         last = {c["transfer"]["group"]: c["index"] for c in inside if "transfer" in c}
@@ -67,12 +76,14 @@ def positions_of(summary, commands):
                 now += command["estimated_ns"]
                 continue
             moved = command["transfer"]
-            link = links[moved["axis"]] = max(links.get(moved["axis"], now), now) + command["estimated_ns"]
+            begin = max(links.get(moved["axis"], now), now, spans.get(moved.get("waits_for"), (0, 0))[1])
+            link = links[moved["axis"]] = begin + command["estimated_ns"]
+            spans[command["index"]] = begin, link
             before = moved.get("complete_before", last[moved["group"]] + 1)
             due[before] = max(link, due.get(before, 0))
         now = max(now, due.get(inside[-1]["index"] + 1, 0))
         ends[name] = now
-    return start, ends, now
+    return start, ends, now, spans
 
 
 def data_of(page):

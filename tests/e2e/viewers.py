@@ -2,7 +2,8 @@
 """Files of remat-dump for viewers that others wrote, read here by what their formats say. Of several plans:
 
 - trace: the slices of a thread come one after the other or nest, the last one ends with the step, live bytes reach the
-  plan's peak, every recomputed command has an arrow from its original, and the commands are those that a run records.
+  plan's peak, every recomputed command has an arrow from its original, and the commands are those that a run records;
+  of a transfer it says with which one it starts, what it waits for, when it has to be complete and what is exposed.
 - snapshot: Python unpickles it; at every command what is allocated are the buffers that live then, by place, size, name
   and class, and their sum is its live bytes; frees are of what is allocated, and what is left is the segment's blocks.
 - dot, of a plan and a layer of it: commands and all values that are decided about, with shape, line and word of their
@@ -25,6 +26,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from harness import TEXT, USAGE, Tools, check, finish, must, run
 
 tool = Tools(sys.argv[1])
+STRETCH = tool.folder.parent / "tests/e2e/stretch"
 os.chdir(tempfile.mkdtemp())
 PLANS = [  # preset and options, options of remat-compile
     (["gpt2-tiny", "--layers", 3, "--seq", 64, "--batch", 2], ["--budget", "137.4MB"]),
@@ -46,8 +48,13 @@ class Plan:
         self.runs = [call["segment"] for call in entry for _ in range(call["times"])]
         self.step = [command for segment in self.runs for command in self.schedule if command["segment"] == segment]
 
+        self.lines = {int(line.split()[0]): line for line in tool.text("dump", self.path, "--schedule").splitlines() if re.match(r" *\d+ ", line)}
+
     def view(self, *options):
         return tool.json("dump", self.path, *options, "--format", "json")
+
+    def group_end(self, group):
+        return 1 + max(c["index"] for c in self.schedule if c.get("transfer", {}).get("group") == group)
 
 
 # --- trace events ---
@@ -66,6 +73,20 @@ def nests(slices):
             return False
         stack.append(end)
     return True
+
+
+def check_order(plan, event, command):
+    """In words of --schedule, too."""
+    moved, args = command["transfer"], event["args"]
+    check((args["group"], args.get("waits_for"), args["exposed_ns"]) == (moved["group"], moved.get("waits_for"), moved["exposed_ns"]), event)
+    check(args["complete_before"] == moved.get("complete_before", plan.group_end(moved["group"])), event)
+    line = plan.lines[command["index"]]
+    for key, words in ("waits_for", "waits for"), ("complete_before", "complete before"):
+        named = moved.get(key, len(plan.schedule)) < len(plan.schedule) and plan.schedule[moved[key]]
+        if named and named["segment"] == command["segment"]:
+            check(f", {words} command {moved[key]} {named['name']}" in line, line)
+        else:
+            check(words not in line, line)
 
 
 def check_trace(plan):
@@ -94,6 +115,10 @@ def check_trace(plan):
               (command["name"], command["scope"], command["layer"], command["phase"], command["segment"],
                command["estimated_ns"], stream(command)), event)
         check((event["cat"] == "recompute") == (command["instance"] > 0), event)
+        if "transfer" in command:
+            check_order(plan, event, command)
+    labels = [e["args"]["labels"] for e in by_kind["M"] if e["name"] == "process_labels"]
+    check(labels == ([f"depth {plan.of['depth']}"] if "depth" in plan.of else []), labels)
     check(max(e["args"]["live"] for e in by_kind["C"]) == plan.of["peak_bytes"], "the counter reaches the peak")
     check([e["args"]["live"] for e in by_kind["C"]] == [c["live_bytes"] for c in plan.step], "live bytes")
     check([e["ts"] for e in by_kind["C"]] == sorted(e["ts"] for e in by_kind["C"]), "the counter goes back in time")
@@ -264,7 +289,10 @@ def check_graph_dot():
 def check_plan(number, graph, options):
     tool.must("graph", *graph, "-o", "m.fbs")
     tool.must("compile", "m.fbs", *options, "-o", "m.plan")
+    if "tp=2" in " ".join(map(str, options)):
+        must(run([STRETCH, "m.plan"]))
     plan = Plan("m.plan")
+    check(any("waits_for" in c.get("transfer", {}) for c in plan.step) == ("depth" in plan.of), "transfers that wait for another link")
     trace = check_trace(plan)
     check_snapshot(plan)
     if plan.of["layers"] > 1:

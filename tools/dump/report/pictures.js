@@ -224,15 +224,20 @@ function drawPeak(c, plan, width, height) {
   say(c, `${isOther ? "other: " : ""}peak ${bytesText(plan.summary.peak_bytes)}`, x + (toLeft ? -9 : 9), meet ? Math.max(y, otherY) + 9 : y - 7);
 }
 
-const moves = (plan) => Boolean(plan?.commands.some((command) => command.transfer));
-const streamRows = [ /* `moved`: of the plan's transfers, or of its computation */
-  { id: "computation", title: "computation", height: 36, plan: step, moved: false, shown: true },
-  { id: "transfers", title: "transfers", height: 26, plan: step, moved: true, shown: moves(step) },
-  { id: "other", title: "other plan", height: 36, plan: other, moved: false, shown: other },
-  { id: "other-transfers", title: "its transfers", height: 26, plan: other, moved: true, shown: moves(other) },
+const linksOf = (plan) => (plan?.summary.mesh ?? []).map(({ axis }) => axis)
+  .filter((axis) => plan.commands.some((command) => command.transfer?.axis === axis));
+const moves = (plan) => linksOf(plan).length > 0;
+/* A row for each link; `title` of the only one. */
+const linkRows = (id, plan, title, each) => linksOf(plan).map((link, i, { length }) => (
+  { id: `${id}-${link}`, title: length > 1 ? each(link) : title, height: 26, plan, link, shown: true }));
+const streamRows = [ /* `link`: of the plan's transfers along this axis, else of its computation */
+  { id: "computation", title: "computation", height: 36, plan: step, shown: true },
+  ...linkRows("transfers", step, "transfers", (link) => `along ${link}`),
+  { id: "other", title: "other plan", height: 36, plan: other, shown: other },
+  ...linkRows("other-transfers", other, "its transfers", (link) => `its ${link}`),
   { id: "joins", title: "recomputed", height: 52, plan: step, shown: original.size > 0 },
-  { id: "measured", title: "measured", height: 36, plan: step, moved: false, shown: measured.length > 0 },
-  { id: "measured-transfers", title: "", height: 26, plan: step, moved: true, shown: measured.length > 0 && moves(step) },
+  { id: "measured", title: "measured", height: 36, plan: step, shown: measured.length > 0 },
+  ...(measured.length ? linkRows("measured-transfers", step, "", (link) => `along ${link}`) : []),
 ].filter((row) => row.shown);
 {
   let top = 6;
@@ -246,7 +251,7 @@ const streamRows = [ /* `moved`: of the plan's transfers, or of its computation 
 /* Of a command of the row's plan: [begin, end) on the axis, or none. */
 function streamSpan(row, command) {
   const index = command.index, event = measuredOf.get(index), { plan } = row;
-  if (row.moved !== Boolean(command.transfer)) return null;
+  if (row.link !== command.transfer?.axis) return null;
   if (row.id.startsWith("measured")) {
     if (!event) return null;
     const from = segmentOf(index).begin + event.start_ns;

@@ -11,6 +11,16 @@ function bufferLines(buffer) {
   ];
 }
 
+function transferLines({ index, transfer }) {
+  const order = [
+    transfer.group < index ? `starts with command ${transfer.group}` : "",
+    (transfer.waits_for ?? null) !== null ? `waits for command ${transfer.waits_for}` : "",
+    (transfer.complete_before ?? null) !== null ? `complete before command ${transfer.complete_before}` : "",
+  ].filter(Boolean).join(", ");
+  const sent = `along ${transfer.axis}: rank 0 sends ${bytesText(transfer.sent_bytes)}, ${timeText(transfer.exposed_ns)} exposed`;
+  return order ? [sent, order] : [sent];
+}
+
 function commandLines(command, plan = step) {
   const lines = [
     `${plan === other ? "other plan: " : ""}${command.index} ${command.name}`, `${command.kind}, ${command.phase}, layer ${layerText(command.layer)}`,
@@ -18,8 +28,7 @@ function commandLines(command, plan = step) {
   ];
   const event = plan === step && measuredOf.get(command.index);
   if (event) lines.push(`measured ${timeText(event.ns)}, ${percent(event.ns, command.estimated_ns)}`);
-  if (command.transfer)
-    lines.push(`along ${command.transfer.axis}: rank 0 sends ${bytesText(command.transfer.sent_bytes)}, ${timeText(command.transfer.exposed_ns)} exposed`);
+  if (command.transfer) lines.push(...transferLines(command));
   if (plan.original.has(command.index)) lines.push(`recomputes what command ${plan.original.get(command.index)} made`);
   return lines;
 }

@@ -66,7 +66,8 @@ const TABS = [
     columns: [
       ...commandColumns.slice(0, 1), words("kind", "kind", 90, true), words("axis", "axis", 70, true), words("phase", "phase", 80, true), words("name", "name", 240),
       layerColumn, number("sent", "sent_bytes", bytesText), number("predicted", "estimated_ns", timeText), number("exposed", "exposed_ns", timeText),
-      { title: "complete before", width: 120, number: true, value: (r) => r.complete_before ?? -1, text: (r) => orDash(String)(r.complete_before) },
+      ...[["with command", (r) => (r.group < r.index ? r.group : null)], ["waits for", (r) => r.waits_for], ["complete before", (r) => r.complete_before]]
+        .map(([title, of]) => ({ title, width: 110, number: true, value: (r) => of(r) ?? -1, text: (r) => orDash(String)(of(r)) })),
       { title: "asked by", width: 180, value: (r) => askedBy.get(r.index)?.asked_by ?? "", text: (r) => askedBy.get(r.index)?.asked_by ?? "" },
       ...measuredColumns,
     ],
