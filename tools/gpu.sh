@@ -14,7 +14,8 @@ commit() { # of what is built here
 
 pack() { # the tools find libremat beside them; other libraries are those of the machine that built
     local to=$1 file library
-    for file in tools/remat-{graph,compile,run,dump} runtime/exec/libremat.so.0 tests/cuda/cuda_host tests/gpu/gpu_worker; do
+    for file in tools/remat-{graph,compile,run,dump} runtime/exec/libremat.so.0 compiler/library/libremat-compiler.so.0 \
+        tests/cuda/cuda_host tests/gpu/gpu_worker; do
         install -D "build/$file" "$to/$file"
         while read -r library; do
             install -D "$library" "$to/libraries/$(basename "$library")"

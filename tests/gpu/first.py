@@ -27,6 +27,7 @@ ATTENTION = [(head_size, seq) for head_size in [64, 128] for seq in [1024, 4096,
 ATTENTION_TOKENS, ATTENTION_WIDTH = 16384, 2048
 PROFILED = ["gpt2-124m", "llama-1b"]
 PLANS, SLOWEST, HASHED_STEPS = 5, 6, 2
+BUDGETED, BUDGETS = ["gpt2-124m", "llama-4-layers"], 5  # of torch_budgets.py
 COUNTED = 6  # launches of a kind
 BEGINS, ENDS = "<!-- first begins -->", "<!-- first ends -->"
 
@@ -84,6 +85,11 @@ def our_step(machine, work, model):
 
 def torch_step(machine, _, how, states):
     return machine.pytorch("step", how, "none", states, 8, 1024)
+
+
+def torch_budget(machine, _, model, number):
+    """Under remat.backend: what PyTorch's allocator has seen beside the plan."""
+    return machine.pytorch("budget", model, number)
 
 
 def profile_of(machine):
@@ -197,6 +203,7 @@ def items(machine):
         **{f"product {name}": (product, small_shape(machine, shape)) for name, shape in PRODUCTS.items()},
         **{f"torch step {how} {states}": (torch_step, how, states)
            for how in ["eager", "compile"] for states in ["fp32", "bf16"]},
+        **{f"torch budget {model} {k}": (torch_budget, model, k) for model in BUDGETED for k in range(BUDGETS)},
         **{f"counters {k}": (counters, k) for k in range(SLOWEST)},
         **{f"{check} attention {number}": (sanitizer, check, "attention", number)
            for check in ["memcheck", "racecheck"] for number in SANITIZED},
@@ -287,6 +294,21 @@ def plan_table(rows):
     return table(["plan", "arena, GB", "predicted, ms", "measured, ms"], lines) + (said if lines else "")
 
 
+def budget_table(rows):
+    """Of remat.backend: bytes by PyTorch's allocator; whether steps have the order of their predicted times."""
+    lines, said = [], ""
+    for model in BUDGETED:
+        found = [row for k in range(BUDGETS) if (row := found_of(rows, f"torch budget {model} {k}"))]
+        lines += [[model, f"{row['budget_bytes'] / 1e9:.2f}", f"{row['planned_bytes'] / 1e9:.2f}",
+                   f"{row['allocated_bytes'] / row['planned_bytes']:.3f}", f"{row['reserved_bytes'] / 1e9:.2f}",
+                   f"{row['predicted_ns'] / 1e6:.2f}", f"{row['step_ns'] / 1e6:.2f}"] for row in found]
+        if len(found) > 1:
+            tau = kendall_tau([(row["predicted_ns"], row["step_ns"]) for row in found])
+            said += f"\nKendall's tau, {model}: {'–' if tau is None else f'{tau:.2f}'}.\n"
+    return table(["model", "budget, GB", "planned, GB", "allocated / planned", "reserved, GB", "predicted, ms", "fastest, ms"],
+                 lines) + (said if lines else "")
+
+
 def counter_table(rows):
     lines = [[f"`{launch['function']}`", *(launch.get(name, "–") for name in COUNTERS)]
              for k in range(SLOWEST) if (found := found_of(rows, f"counters {k}")) for launch in found["launches"]]
@@ -323,7 +345,8 @@ def tables(rows):
     models = [name.removeprefix("profile ") for name in rows if name.startswith("profile ")]
     parts = [("Kernels of " + model, kernel_table(rows, model)) for model in models]
     parts += [("Attention", attention_table(rows)), ("Products", product_table(rows)), ("Steps", step_table(rows)),
-              ("Plans", plan_table(rows)), ("Counters", counter_table(rows)), ("Not ok", state_table(rows))]
+              ("Plans", plan_table(rows)), ("Budgets for torch.compile", budget_table(rows)),
+              ("Counters", counter_table(rows)), ("Not ok", state_table(rows))]
     return "\n".join(["# Half an hour with a GPU", "", head(rows), "",
                       *(f"## {title}\n\n{text}" for title, text in parts if text)])
 

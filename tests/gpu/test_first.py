@@ -323,8 +323,9 @@ def check_torch():
         check(arguments[0] != "step" or found["last_loss"] < found["loss"], f"PyTorch: {arguments} learns nothing: {found}")
         check(arguments[0] != "step" or found["states"] == {"fp32": "torch.float32", "bf16": "torch.bfloat16"}[arguments[3]],
               f"PyTorch: moments of {arguments} are {found.get('states')}")
-    missing = server.run(["step", "eager", "none", "fp32", "2", "16"], "", 200)
-    check(missing.returncode in (0, 77), f"PyTorch without a GPU: {missing}")
+    for arguments in [["step", "eager", "none", "fp32", "2", "16"], ["budget", "gpt2-tiny", "0"]]:
+        missing = server.run(arguments, "", 200)
+        check(missing.returncode in (0, 77), f"PyTorch without a GPU: {missing}")
     server.end()
 
 

@@ -8,8 +8,10 @@
                                              moments, as ours, or bf16 moments and no masters; on cpu of a tiny model
     torch_items.py attention HEAD_SIZE TOKENS SEQ [DEVICE]
                                              causal scaled_dot_product_attention, forward and backward, heads of 2048 in all
+    torch_items.py budget MODEL NUMBER [DEVICE]
+                                             torch_budgets.py: a step under remat.backend, budget NUMBER of five
 
-Exit code 77 and one line where PyTorch or its GPU is missing."""
+Exit code 77 and one line where PyTorch or its GPU is missing, or is of a version that remat does not know."""
 import contextlib
 import json
 import math
@@ -153,14 +155,27 @@ def attention(head_size, tokens, seq, device="cuda"):
     return found
 
 
+def budget(model, number, device="cuda"):
+    import torch_budgets
+    return torch_budgets.budget(times_of, model, number, device)
+
+
+def no_backend():
+    """Why remat does not run with this PyTorch."""
+    try:
+        import torch_budgets
+    except ImportError as error:
+        return str(error)
+
+
 def run(arguments):
     """The exit code; prints."""
     name, *values = arguments
-    why = missing("cpu" if "cpu" in values else "cuda")
+    why = missing("cpu" if "cpu" in values else "cuda") or (no_backend() if name == "budget" else None)
     if why:
         print(why)
         return 77
-    print(json.dumps({"step": step, "attention": attention}[name](*values)))
+    print(json.dumps({"step": step, "attention": attention, "budget": budget}[name](*values)))
     return 0
 
 
