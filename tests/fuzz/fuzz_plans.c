@@ -120,18 +120,6 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     return program;
 }
 
-static void make_mutant(remat_context *ctx, struct remat_arena *arena, struct mutant *m,
-                        const struct seed *seed)
-{
-    struct remat_program *p = compile(ctx, arena, seed);
-    *m = (struct mutant){
-        .program = p, .head = *p, .work_max = seed == &seeds[WIDE] ? WIDE_WORK_MAX : WORK_MAX};
-    m->live_bytes = harness_array(ctx, arena, p->command_count, sizeof *m->live_bytes);
-    m->born_bytes = harness_array(ctx, arena, p->command_count + 1u, sizeof *m->born_bytes);
-    for (uint32_t c = 0; c < p->command_count; c++)
-        m->live_bytes[c] = p->commands[c].live_bytes;
-}
-
 static struct mutant *choose(struct mutant *mutants, uint64_t number)
 {
     return &mutants[number % WIDE_EVERY == 0 ? WIDE : number % WIDE];
@@ -145,7 +133,7 @@ static void run_mutation(remat_context *ctx, struct mutant *m, struct tally *tal
     snprintf(where, sizeof where, "\nmutation %llu of seed %llu\n", (unsigned long long)number,
              (unsigned long long)seed);
     int before = checks_failed();
-    mutant_change(m);
+    mutant_change(m, false);
     remat_status st = remat_program_verify(ctx, m->program);
     st = st ? st : remat_program_simulate(ctx, m->program);
     if (st == REMAT_OK) {
@@ -174,7 +162,8 @@ int main(int argc, char **argv)
     mutant_run_prepare();
     name_crashes();
     for (size_t s = 0; s < SEED_COUNT; s++)
-        make_mutant(ctx, &arena, &mutants[s], &seeds[s]);
+        mutant_make(&arena, &mutants[s], compile(ctx, &arena, &seeds[s]),
+                    s == WIDE ? WIDE_WORK_MAX : WORK_MAX);
     for (; tally.accepted < wanted && !checks_failed(); tally.mutations++)
         run_mutation(ctx, choose(mutants, tally.mutations), &tally, tally.mutations, seed);
     printf("%llu mutations: %llu accepted, %llu of them run (%llu wide), %llu refused by the "

@@ -1,7 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mutant.h"
 
-static void change(struct mutant *m, void *at, const void *bytes, size_t count)
+#include "check.h"
+
+void mutant_make(struct remat_arena *arena, struct mutant *m, struct remat_program *program,
+                 uint64_t work_max)
+{
+    *m = (struct mutant){.program = program, .head = *program, .work_max = work_max};
+    MUST(m->live_bytes = remat_arena_array(arena, program->command_count, sizeof *m->live_bytes));
+    MUST(m->born_bytes =
+             remat_arena_array(arena, program->command_count + 1u, sizeof *m->born_bytes));
+    for (uint32_t c = 0; c < program->command_count; c++)
+        m->live_bytes[c] = program->commands[c].live_bytes;
+}
+
+void mutant_set(struct mutant *m, void *at, const void *bytes, size_t count)
 {
     if (m->change_count == CHANGES_MAX)
         return;
@@ -199,15 +212,15 @@ static void mutate_field(struct mutant *m)
     char *at =
         item_of(m, f, mutant_below(m, count)) + f->offset + f->bytes * mutant_below(m, f->elements);
     uint64_t value = new_value(m, f, get(at, f->bytes));
-    change(m, at, &value, f->bytes);
+    mutant_set(m, at, &value, f->bytes);
 }
 
 static void swap(struct mutant *m, void *x, void *y, size_t bytes)
 {
     unsigned char copy[ITEM_BYTES_MAX];
     memcpy(copy, x, bytes);
-    change(m, x, y, bytes);
-    change(m, y, copy, bytes);
+    mutant_set(m, x, y, bytes);
+    mutant_set(m, y, copy, bytes);
 }
 
 /* Two commands without their operands, two operands, two values' buffers, two operands' values. */
@@ -253,20 +266,20 @@ static void mutate_view(struct mutant *m)
         break;
     case 1:
         if (o->access == REMAT_ACCESS_READ)
-            change(m, &o->strides[a], &zero, sizeof zero);
+            mutant_set(m, &o->strides[a], &zero, sizeof zero);
         break;
     case 2: { /* a shorter axis, from a later element on */
         int64_t length = 1 + (int64_t)mutant_below(m, (uint64_t)o->shape[a]);
         uint64_t offset =
             o->offset_elements +
             mutant_below(m, (uint64_t)(o->shape[a] - length) + 1) * (uint64_t)o->strides[a];
-        change(m, &o->shape[a], &length, sizeof length);
-        change(m, &o->offset_elements, &offset, sizeof offset);
+        mutant_set(m, &o->shape[a], &length, sizeof length);
+        mutant_set(m, &o->offset_elements, &offset, sizeof offset);
         break;
     }
     default: {
         uint64_t offset = o->offset_elements + mutant_below(m, 5);
-        change(m, &o->offset_elements, &offset, sizeof offset);
+        mutant_set(m, &o->offset_elements, &offset, sizeof offset);
     }
     }
 }
@@ -280,10 +293,10 @@ static void mutate_space(struct mutant *m)
         return;
     uint64_t axis = mutant_below(m, c->rank);
     int64_t before = c->space[axis], length = before - 2 + (int64_t)mutant_below(m, 4);
-    change(m, &c->space[axis], &length, sizeof length);
+    mutant_set(m, &c->space[axis], &length, sizeof length);
     for (uint32_t o = c->operand_begin; o < c->operand_end; o++)
         if (axis < p->operands[o].rank && p->operands[o].shape[axis] == before)
-            change(m, &p->operands[o].shape[axis], &length, sizeof length);
+            mutant_set(m, &p->operands[o].shape[axis], &length, sizeof length);
 }
 
 /* Another value of the same size and dtype, which may even be there. */
@@ -295,7 +308,7 @@ static void mutate_value(struct mutant *m)
         uint32_t v = (uint32_t)mutant_below(m, p->value_count);
         if (v != o->value && p->values[v].dtype == o->dtype &&
             p->values[v].bytes >= p->values[o->value].bytes) {
-            change(m, &o->value, &v, sizeof v);
+            mutant_set(m, &o->value, &v, sizeof v);
             return;
         }
     }
@@ -330,7 +343,7 @@ static void mutate_instruction(struct mutant *m)
     default:
         new.immediate = (float)mutant_below(m, 20) - 3;
     }
-    change(m, i, &new, sizeof new);
+    mutant_set(m, i, &new, sizeof new);
 }
 
 static void mutate_script(struct mutant *m)
@@ -344,13 +357,13 @@ static void mutate_script(struct mutant *m)
                   (uint32_t)mutant_below(m, s->command_end - s->command_begin + 1u);
     switch (mutant_below(m, 4)) {
     case 0:
-        change(m, &call->times, &times, sizeof times);
+        mutant_set(m, &call->times, &times, sizeof times);
         break;
     case 1:
-        change(m, &call->segment, &segment, sizeof segment);
+        mutant_set(m, &call->segment, &segment, sizeof segment);
         break;
     default: /* part of a segment */
-        change(m, mutant_below(m, 2) ? &s->command_begin : &s->command_end, &at, sizeof at);
+        mutant_set(m, mutant_below(m, 2) ? &s->command_begin : &s->command_end, &at, sizeof at);
     }
 }
 
@@ -365,19 +378,18 @@ static void mutate_buffer(struct mutant *m)
              end = b->end + (uint32_t)mutant_below(m, 2);
     switch (mutant_below(m, 3)) {
     case 0:
-        change(m, &b->offset_bytes, &offset, sizeof offset);
+        mutant_set(m, &b->offset_bytes, &offset, sizeof offset);
         break;
     case 1:
-        change(m, &b->bytes, &bytes, sizeof bytes);
+        mutant_set(m, &b->bytes, &bytes, sizeof bytes);
         break;
     default:
-        change(m, &b->begin, &begin, sizeof begin);
-        change(m, &b->end, &end, sizeof end);
+        mutant_set(m, &b->begin, &begin, sizeof begin);
+        mutant_set(m, &b->end, &end, sizeof end);
     }
 }
 
-/* What the plan claims of itself. */
-static void repair(struct mutant *m)
+void mutant_repair(struct mutant *m)
 {
     struct remat_program *p = m->program;
     uint64_t live_bytes = p->static_bytes;
@@ -403,14 +415,17 @@ static void repair(struct mutant *m)
     }
 }
 
-void mutant_change(struct mutant *m)
+void mutant_change(struct mutant *m, bool streams)
 {
     static void (*const kinds[])(struct mutant *) = {
         mutate_field, mutate_field,       mutate_field,  swap_neighbours, mutate_view, mutate_view,
         mutate_value, mutate_instruction, mutate_script, mutate_buffer,   mutate_space};
     uint64_t count = mutant_below(m, 2) ? 1 : 1 + mutant_below(m, 3);
     for (uint64_t k = 0; k < count; k++)
-        kinds[mutant_below(m, sizeof kinds / sizeof *kinds)](m);
+        if (streams && mutant_below(m, 2))
+            mutant_change_stream(m);
+        else
+            kinds[mutant_below(m, sizeof kinds / sizeof *kinds)](m);
     if (mutant_below(m, 16))
-        repair(m);
+        mutant_repair(m);
 }

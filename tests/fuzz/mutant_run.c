@@ -5,6 +5,7 @@
 #include "check.h"
 #include "session_testing.h"
 
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -104,6 +105,79 @@ static remat_status echo_gather(void *user, const remat_transfer *t, uint32_t co
         for (uint32_t q = 0; q < t->size && part_length(t, q); q++)
             memcpy((char *)t->to + q * t->part_bytes, t->from, part_length(t, q));
     return REMAT_OK;
+}
+
+/* --- as its streams say, and one command after the other --- */
+
+/* Transfers take their time now and then: computation goes on, and links overtake each other. */
+static remat_status late_exchange(void *user, const remat_transfer *t, uint32_t count,
+                                  char *message)
+{
+    if (t->sequence % 3 == 0)
+        usleep(50);
+    return echo_exchange(user, t, count, message);
+}
+
+static remat_status late_gather(void *user, const remat_transfer *t, uint32_t count, char *message)
+{
+    if (t->sequence % 3 == 0)
+        usleep(50);
+    return echo_gather(user, t, count, message);
+}
+
+/* Runs every entry point; *hash: of what is persistent then. */
+static remat_status run_all(remat_context *ctx, struct mutant *m, struct remat_program *program,
+                            uint64_t *hash)
+{
+    remat_status st = REMAT_OK;
+    struct remat_plan plan = borrowed_plan(program);
+    uint32_t ranks = remat_program_ranks(program);
+    const remat_engine engine = {.struct_size = sizeof engine,
+                                 .ranks = ranks,
+                                 .exchange = late_exchange,
+                                 .gather = late_gather,
+                                 .concurrent = 1};
+    remat_session_params params;
+    remat_session *session = NULL;
+    remat_session_params_init(&params);
+    params.threads = 1;
+    params.engine = &engine;
+    params.memory = room;
+    params.memory_bytes = ROOM;
+    st = remat_session_create(ctx, &plan, &params, &session);
+    if (st == REMAT_OK)
+        memset(room, 0, program->arena_bytes);
+    for (uint32_t e = 0; st == REMAT_OK && e < program->entry_count; e++) {
+        write_inputs(m, room);
+        st = remat_session_run(session, program->entries[e].name);
+    }
+    remat_session_destroy(&session);
+    *hash =
+        st ? (uint64_t)st : remat_hash(room, program->static_bytes - program->workspace_bytes, 0);
+    return st;
+}
+
+void mutant_run_streams(remat_context *ctx, struct mutant *m, struct tally *tally)
+{
+    const struct remat_program *p = m->program;
+    struct remat_program blocking = *p;
+    uint64_t random = m->random.state, expected, hash;
+    blocking.commands = malloc(p->command_count * sizeof *blocking.commands);
+    MUST(blocking.commands);
+    for (uint32_t c = 0; c < p->command_count; c++) {
+        blocking.commands[c] = p->commands[c];
+        blocking.commands[c].complete_before = p->commands[c].complete_before ? c + 1 : 0;
+        blocking.commands[c].continues_group = false;
+        blocking.commands[c].waits_for = 0;
+    }
+    remat_status st = run_all(ctx, m, &blocking, &expected);
+    m->random.state = random;
+    (void)run_all(ctx, m, m->program, &hash);
+    CHECK(hash == expected, "streams have other bits than one command after the other: %s",
+          remat_context_message(ctx));
+    tally->run++;
+    tally->failed += st != REMAT_OK;
+    free(blocking.commands);
 }
 
 void mutant_run(remat_context *ctx, struct mutant *m, struct tally *tally)

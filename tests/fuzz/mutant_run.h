@@ -20,5 +20,8 @@ void mutant_run_prepare(void);
 bool mutant_run_is_short(const struct mutant *m);
 /* Every entry point, on inputs that no session checked. A failed check is counted (check.h). */
 void mutant_run(remat_context *ctx, struct mutant *m, struct tally *tally);
+/* The same twice, with transfers in threads of their links, some of them late, and one command
+ * after the other: what is persistent has equal bits at the end. */
+void mutant_run_streams(remat_context *ctx, struct mutant *m, struct tally *tally);
 
 #endif
