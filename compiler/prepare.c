@@ -25,6 +25,7 @@ static const struct named_pass {
     bool own_arena;            /* of its result; what passes before it made is freed */
     const char *axis;          /* only of a graph that is to be divided along it */
 } passes[] = {
+    {NULL, remat_pass_constants, true, true, false, NULL},
     {"indices", remat_pass_indices, true, true, false, NULL},
     {"pad_vocabulary", remat_pass_pad_vocabulary, true, true, false, "tp"},
     {"chunk_loss", remat_pass_chunk_loss, true, true, false, NULL},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ingest.h"
 
+#include "constant.h"
 #include "ops.h"
 #include "range.h"
 #include "reader.h"
@@ -131,6 +132,18 @@ static remat_status read_layout(struct ingest *in, remat_value v,
                : REMAT_OK;
 }
 
+/* Stays where it is in the file's copy. */
+static remat_status read_data(struct ingest *in, remat_value v, struct remat_fb_array data,
+                              struct remat_value_info *out)
+{
+    if (!data.count)
+        return REMAT_OK;
+    REMAT_CHECK(remat_reader_claim(&in->reader, data.count, 1));
+    out->data = data.data;
+    const char *fault = remat_constant_find_fault(out, data.count);
+    return fault ? INVALID(in, VALUE "%s", AT_VALUE(in, v, out->name), fault) : REMAT_OK;
+}
+
 static remat_status read_value(struct ingest *in, remat_value v)
 {
     struct remat_reader *r = &in->reader;
@@ -167,6 +180,7 @@ static remat_status read_value(struct ingest *in, remat_value v)
         return INVALID(in, VALUE "an initial value is not finite", AT_VALUE(in, v, info.name));
     REMAT_CHECK(
         read_shape(in, v, info.name, from.shape, remat_dtype_bytes(info.dtype), &info.shape));
+    REMAT_CHECK(read_data(in, v, from.data, &info));
     remat_graph_add_value(r->arena, in->graph, &info);
     return REMAT_OK;
 }
@@ -436,7 +450,8 @@ remat_status remat_graph_read(remat_context *ctx, const char *name, const void *
     REMAT_CHECK(remat_reader_result(r, remat_fb_open_graph(r->data, r->bytes, &in.root)));
     REMAT_CHECK(remat_reader_versions(r, in.root.producer, in.root.format_version,
                                       in.root.min_reader_version, in.root.required_features,
-                                      REMAT_FEATURE_PLAN_ONLY | REMAT_FEATURE_ABSENT));
+                                      REMAT_FEATURE_PLAN_ONLY | REMAT_FEATURE_ABSENT |
+                                          REMAT_FEATURE_CONSTANTS));
     REMAT_CHECK(remat_reader_text(r, in.root.name, "name", 0, &graph_name));
     in.graph = remat_graph_create(arena, graph_name);
     REMAT_CHECK(remat_reader_text(r, in.root.config, "config", 0, &in.graph->config));

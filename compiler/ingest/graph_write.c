@@ -81,6 +81,8 @@ REMAT_WRITE_TABLES(graph_Value, struct remat_graph, struct remat_value_info, val
     in.init_std = from->init_std;
     in.no_decay = from->no_decay;
     in.unpadded_rows = from->unpadded_rows;
+    if (from->data)
+        in.data = (struct remat_fb_array){from->data, (uint32_t)remat_value_bytes(from)};
     in.layout_dimension = from->stated ? from->stated->dimension : 0;
     in.layout_blocks = from->stated ? from->stated->blocks : 0;
     REMAT_TRY(remat_writer_text(w, from->stated ? from->stated->axis : NULL, &in.layout_axis));
@@ -160,6 +162,8 @@ static uint64_t features(const struct remat_graph *graph)
     uint64_t out = remat_plan_only_feature(graph->plan_only);
     for (uint32_t n = 0; n < graph->node_count; n++)
         out |= graph->nodes[n].absent ? REMAT_FEATURE_ABSENT : 0;
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        out |= graph->values[v].data ? REMAT_FEATURE_CONSTANTS : 0;
     return out;
 }
 

@@ -106,6 +106,9 @@ struct remat_value_info {
     remat_node node;      /* the producer; none for graph inputs: parameters, states, inputs */
     uint32_t result;      /* which output of the producer */
     double init_mean, init_std;
+    /* Constants, f32 or i32: the elements, row-major, at any address; NULL: init or a host fills
+     * them in. Passes share it. */
+    const void *data;
     /* Parameters and their states: number of rows of axis 0 (of the whole, if this is a part)
      * before the padding, which begins as 0 and is in no file; 0: no padding. */
     int64_t unpadded_rows;
@@ -263,9 +266,10 @@ remat_node remat_graph_append_node(struct remat_arena *arena, struct remat_graph
 struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct remat_graph *graph,
                                      uint32_t room);
 /* Copies into `arena` what a graph whose tables and id lists lie there still shares, but for the
- * keys of attributes. Only after the pass tensor_parallel, which consumes stated layouts. */
+ * keys of attributes and the data of constants. Only after the pass tensor_parallel, which consumes
+ * stated layouts. */
 void remat_graph_own(struct remat_arena *arena, struct remat_graph *graph);
-/* A copy that shares nothing with the original but the keys of attributes. */
+/* A copy that shares nothing with the original but the keys of attributes and data of constants. */
 struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
                                           const struct remat_graph *graph);
 

@@ -3,6 +3,7 @@
  * verifier of all graphs does the rest at the end. */
 #include "library.h"
 
+#include "constant.h"
 #include "graph_lex.h"
 #include "ops.h"
 #include "range.h"
@@ -14,6 +15,8 @@ struct addition { /* arguments of a guarded call */
     const char *name;
     const remat_value_spec *value;
     const remat_node_spec *node;
+    const void *data;
+    size_t bytes;
     uint32_t id, second, *out;
     int64_t number, *out_number;
 };
@@ -154,6 +157,41 @@ remat_status remat_graph_builder_add_input(remat_graph_builder *graph,
     REMAT_CHECK(check_open(graph));
     REMAT_CHECK(check_value(graph, &taken));
     return remat_guard(graph->handle.ctx, add_input, &a);
+}
+
+/* An added constant that equals an earlier one is taken back. */
+static remat_status add_constant(void *user)
+{
+    struct addition *a = user;
+    remat_graph_builder *g = a->to;
+    remat_value v = add_value(g, a->value, REMAT_ROLE_CONSTANT);
+    struct remat_value_info *info = &g->graph->values[v.i];
+    info->data = remat_copy(&g->handle.arena, a->data, a->bytes, 1);
+    const char *fault = remat_constant_find_fault(info, a->bytes);
+    remat_value first = v;
+    if (!fault)
+        first = remat_constant_find_or_add(&g->handle.arena, g->graph, &g->constants, v);
+    if (fault || first.i != v.i)
+        g->graph->value_count--;
+    *a->out = first.i;
+    return fault ? remat_error(g->handle.ctx, REMAT_ERROR_INVALID, "value \"%.200s\": %s",
+                               a->value->name, fault)
+                 : REMAT_OK;
+}
+
+remat_status remat_graph_builder_add_constant(remat_graph_builder *graph,
+                                              const remat_value_spec *value, const void *data,
+                                              size_t bytes, uint32_t *out_value)
+{
+    remat_value_spec taken = value_at(value, 0);
+    struct addition a = {
+        .to = graph, .value = &taken, .data = data, .bytes = bytes, .out = out_value};
+    REMAT_CHECK(check_open(graph));
+    REMAT_CHECK(check_value(graph, &taken));
+    if (!data || !bytes)
+        return remat_error(graph->handle.ctx, REMAT_ERROR_INVALID, "value \"%.200s\": no data",
+                           taken.name);
+    return remat_guard(graph->handle.ctx, add_constant, &a);
 }
 
 /* --- nodes --- */

@@ -18,6 +18,7 @@ struct remat_graph_builder {
     struct remat_graph *graph;
     struct REMAT_LIST(remat_value) outputs;
     struct REMAT_LIST(struct remat_update) updates;
+    struct remat_index constants; /* with data */
     bool finished;
 };
 

@@ -170,6 +170,10 @@ static const struct remat_graph *copy_graph(struct remat_arena *arena,
                                             const struct remat_graph *graph)
 {
     struct remat_graph *out = remat_graph_deep_copy(arena, graph);
+    for (uint32_t v = 0; v < out->value_count; v++) {
+        struct remat_value_info *info = &out->values[v];
+        info->data = info->data ? remat_copy(arena, info->data, remat_value_bytes(info), 1) : NULL;
+    }
     out->config = graph->config ? copy(arena, graph->config) : NULL;
     out->plan_only = graph->plan_only ? copy(arena, graph->plan_only) : NULL;
     return out;

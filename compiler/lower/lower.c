@@ -71,6 +71,8 @@ static void lower_statics(struct lowerer *l)
             .index_bound = info->indices.bound,
             .index_ignored = info->indices.ignored,
             .unpadded_rows = info->unpadded_rows,
+            .data = info->data,
+            .data_bytes = info->data ? item->bytes : 0,
         };
     }
     l->out->buffer_count = l->out->value_count = l->out->tensor_count = persistent->count;

@@ -4,6 +4,7 @@
  * Nobody else may read a value that a node accumulates onto, as kernels and recomputation know no
  * order between the two. A flag has no versions, so nobody may read it but those that set it. */
 
+#include "constant.h"
 #include "family.h"
 #include "index.h"
 #include "kernel.h"
@@ -109,6 +110,8 @@ static remat_status check_value(struct verifier *v, remat_value x)
         fault = "no_decay, but no parameter";
     if (!fault)
         fault = find_layout_fault(value);
+    if (!fault && value->data)
+        fault = remat_constant_find_fault(value, remat_value_bytes(value));
     if (fault)
         return INVALID(v->ctx, "value \"%.200s\": %s", value->name, fault);
     return REMAT_OK;
@@ -126,6 +129,22 @@ static remat_status check_names(struct verifier *v)
             if (strcmp(values[other.i].name, values[x.i].name) == 0)
                 return INVALID(v->ctx, "two values are named \"%.200s\"", values[x.i].name);
         remat_index_add(v->scratch, &names, hash, x.i);
+    }
+    return REMAT_OK;
+}
+
+static remat_status check_constants(struct verifier *v)
+{
+    uint64_t all_bytes = 0;
+    for (remat_value x = {0}; x.i < v->graph->value_count; x.i++) {
+        const struct remat_value_info *value = &v->graph->values[x.i];
+        uint64_t bytes = value->data ? remat_value_bytes(value) : 0;
+        all_bytes += bytes;
+        if (all_bytes > REMAT_CONSTANTS_BYTES_MAX)
+            return INVALID(v->ctx,
+                           "value \"%.200s\": %llu bytes of data, %llu with the constants before "
+                           "it; accepted: %llu together",
+                           value->name, (ull)bytes, (ull)all_bytes, (ull)REMAT_CONSTANTS_BYTES_MAX);
     }
     return REMAT_OK;
 }
@@ -253,6 +272,9 @@ static remat_status check_updates(struct verifier *v, remat_node n)
                            "input %u (\"%.200s\") is updated in place, but is a part or a "
                            "transpose of \"%.200s\"",
                            k, name, v->graph->values[root.i].name);
+        if (v->graph->values[root.i].data)
+            return INVALID(v->ctx, "input %u (\"%.200s\") is updated in place, but is a constant",
+                           k, name);
         if (!remat_is_none(v->superseded[root.i].i))
             return INVALID(v->ctx, "input %u is updated twice", k);
         if (accumulates && !remat_is_none(v->reader[root.i].i))
@@ -398,6 +420,7 @@ static remat_status verify(struct verifier *v)
             return INVALID(v->ctx, "value \"%.200s\" names no node", graph->values[x.i].name);
     }
     REMAT_CHECK(check_names(v));
+    REMAT_CHECK(check_constants(v));
     REMAT_CHECK(check_optimizer(v));
     for (remat_node n = {0}; n.i < graph->node_count; n.i++)
         if (check_node(v, n) != REMAT_OK)

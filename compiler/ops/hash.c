@@ -28,6 +28,7 @@ static uint64_t hash_value(uint64_t h, const struct remat_value_info *value)
     h = hash_u64(h, value->initializer);
     h = hash_double(h, value->init_mean);
     h = hash_double(h, value->init_std);
+    h = value->data ? remat_hash(value->data, remat_value_bytes(value), h) : h;
     return value->unpadded_rows ? hash_u64(h, (uint64_t)value->unpadded_rows) : h;
 }
 

@@ -81,6 +81,24 @@ static void find_readers(struct remat_arena *arena, const struct remat_graph *gr
     }
 }
 
+/* A bound of 0 accepts all. */
+static remat_status check_data(remat_context *ctx, const struct remat_value_info *constant,
+                               struct remat_indices accepted)
+{
+    int64_t count = accepted.bound ? remat_shape_elements(&constant->shape) : 0;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t element;
+        memcpy(&element, (const char *)constant->data + (size_t)i * sizeof element, sizeof element);
+        if (!accepts(accepted, element))
+            return remat_error(ctx, REMAT_ERROR_INVALID,
+                               "constant \"%.200s\": element %lld is %ld, but is used as an index; "
+                               "accepted: 0 to %ld",
+                               constant->name, (long long)i, (long)element,
+                               (long)accepted.bound - 1);
+    }
+    return REMAT_OK;
+}
+
 REMAT_PASS(indices)
 {
     struct index_readers *readers;
@@ -89,9 +107,12 @@ REMAT_PASS(indices)
     find_readers(arena, graph, readers);
     for (uint32_t v = 0; v < graph->value_count; v++) {
         struct remat_value_info *info = &(*out)->values[v];
-        if (remat_is_none(info->node.i) && info->role == REMAT_ROLE_INPUT &&
-            info->dtype == REMAT_I32)
+        if (!remat_is_none(info->node.i) || info->dtype != REMAT_I32)
+            continue;
+        if (info->role == REMAT_ROLE_INPUT)
             info->indices = accepted_by(&readers[v]);
+        else if (info->data)
+            REMAT_CHECK(check_data(arena->ctx, info, accepted_by(&readers[v])));
     }
     return REMAT_OK;
 }

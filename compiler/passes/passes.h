@@ -37,8 +37,12 @@ static inline remat_status remat_pass_nothing(const struct remat_graph *graph,
     return REMAT_OK;
 }
 
+/* Merges constants with equal data into the first of them. */
+REMAT_PASS(constants);
+
 /* Records the index range of every i32 input (role INPUT) that all its readers use as an index.
- * Must run before expand, after which targets are no longer recognizable as indices. */
+ * Must run before expand, after which targets are no longer recognizable as indices. INVALID,
+ * naming constant and element: data out of that range. */
 REMAT_PASS(indices);
 
 /* Pads embedding tables, and the weights that make the logits of a cross entropy, to rows that the

@@ -99,6 +99,7 @@ static enum dump_class classify_value(const struct remat_program *program,
     case REMAT_ROLE_GRADIENT:
         return DUMP_GRADIENTS;
     case REMAT_ROLE_INPUT:
+    case REMAT_ROLE_CONSTANT:
     case REMAT_ROLE_OUTPUT:
         return DUMP_HOST;
     default:

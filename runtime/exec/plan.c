@@ -241,6 +241,8 @@ uint32_t remat_plan_entry_access(const remat_plan *plan, uint32_t entry, uint32_
     if (entry >= p->entry_count || tensor >= p->tensor_count)
         return 0;
     uint32_t buffer = p->values[p->tensors[tensor].value].buffer;
+    if (p->tensors[tensor].data && strcmp(p->entries[entry].name, "init") == 0)
+        access = REMAT_ENTRY_WRITES; /* by the session */
     for (uint32_t c = p->entries[entry].call_begin; c < p->entries[entry].call_end; c++)
         access |= segment_access(p, &p->segments[p->calls[c].segment], buffer);
     return access;

@@ -429,6 +429,20 @@ static remat_status end_failed(struct remat_session *session, remat_status st)
     return remat_error(session->ctx, st, "%s", message);
 }
 
+static remat_status write_constants(remat_session *session)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_program *p = session->program;
+    for (uint32_t t = 0; t < p->tensor_count && st == REMAT_OK; t++) {
+        const struct remat_tensor *tensor = &p->tensors[t];
+        const struct remat_buffer *buffer = &p->buffers[p->values[tensor->value].buffer];
+        if (tensor->data)
+            st = session->device->vtable->write(session->device, buffer->offset_bytes, tensor->data,
+                                                tensor->data_bytes);
+    }
+    return st;
+}
+
 remat_status remat_session_run(remat_session *session, const char *entry_name)
 {
     assert(session && entry_name);
@@ -445,8 +459,10 @@ remat_status remat_session_run(remat_session *session, const char *entry_name)
     session->running = (uint32_t)(run.entry - session->program->entries);
     session->runs[session->running].count++;
     session->run_begun = session->begun;
-    if (init)
+    if (init) {
+        REMAT_TRY(write_constants(session));
         REMAT_TRY(remat_session_write_coordinates(session));
+    }
     REMAT_TRY(vtable->begin(session->device));
     st = execute(&run);
     if (st && session->engine.ranks) {

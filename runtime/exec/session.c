@@ -367,6 +367,9 @@ static remat_status write_bytes(remat_session *session, const char *tensor, bool
     const struct remat_tensor *found;
     uint64_t offset;
     REMAT_TRY(find_bytes(session, tensor, whole, begin, bytes, &found, &offset));
+    if (found->data)
+        REMAT_FAIL(session->ctx, REMAT_ERROR_USAGE, "tensor \"%s\" is a constant of the plan",
+                   tensor);
     if (found->index_bound)
         REMAT_TRY(check_indices(session->ctx, found, begin, data, bytes));
     if (bytes) /* else `data` may be NULL */

@@ -42,6 +42,9 @@ enum remat_phase {
 };
 const char *remat_phase_name(uint32_t phase);
 
+/* Most bytes of data of all constants together. */
+#define REMAT_CONSTANTS_BYTES_MAX (UINT64_C(64) << 20)
+
 enum remat_initializer { REMAT_INIT_NONE = 0, REMAT_INIT_CONSTANT = 1, REMAT_INIT_NORMAL = 2 };
 
 /* A range of the arena, used for one lifespan of one value, or of several that share it in place.
@@ -176,6 +179,10 @@ struct remat_tensor {
     int32_t index_ignored;
     int64_t
         unpadded_rows; /* of axis 0 of the whole, before padding, which is 0; 0: there is none */
+    /* Constants, f32 or i32: the elements, at any address, which the session writes before init.
+     * NULL: none. */
+    const void *data;
+    uint64_t data_bytes;
 };
 #define REMAT_INDEX_BOUND_MAX (UINT32_C(1) << 31) /* as many as i32 can tell apart */
 

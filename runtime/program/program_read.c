@@ -318,6 +318,33 @@ fail:
     return st;
 }
 
+/* Stays where it is in the file's copy. */
+static remat_status read_constants(struct remat_reader *reader,
+                                   const struct remat_fb_program_Plan *root,
+                                   struct remat_program *program)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_reader_claim(reader, root->constants.count, REMAT_READER_TABLE_BYTES));
+    for (uint32_t i = 0; i < root->constants.count; i++) {
+        struct remat_fb_program_Constant in;
+        remat_fb_read_program_Constant(root->constants, i, &in);
+        REMAT_TRY(remat_reader_claim(reader, in.data.count, 1));
+        if (in.tensor < 0 || (uint32_t)in.tensor >= program->tensor_count || !in.data.count)
+            REMAT_FAIL(reader->ctx, REMAT_ERROR_INVALID,
+                       "%s: constants[%u]: tensor %d is out of range (%u tensors), or without data",
+                       reader->name, i, in.tensor, program->tensor_count);
+        struct remat_tensor *tensor = &program->tensors[in.tensor];
+        if (tensor->data)
+            REMAT_FAIL(reader->ctx, REMAT_ERROR_INVALID,
+                       "%s: constants[%u]: tensor \"%s\" has data already", reader->name, i,
+                       tensor->name);
+        tensor->data = in.data.data;
+        tensor->data_bytes = in.data.count;
+    }
+fail:
+    return st;
+}
+
 static remat_status read_head(struct remat_reader *reader, const struct remat_fb_program_Plan *root,
                               struct remat_program *program)
 {
@@ -366,11 +393,12 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
     REMAT_TRY(remat_reader_open(ctx, name, data, bytes, arena, REMAT_PLAN_IDENTIFIER, &reader));
     REMAT_TRY(
         remat_reader_result(&reader, remat_fb_open_program(reader.data, reader.bytes, &root)));
-    REMAT_TRY(remat_reader_versions(
-        &reader, root.producer, root.format_version, root.min_reader_version,
-        root.required_features,
-        REMAT_FEATURE_TENSORS | REMAT_FEATURE_MESH | REMAT_FEATURE_PARTS | REMAT_FEATURE_BLOCKS |
-            REMAT_FEATURE_PLAN_ONLY | REMAT_FEATURE_NUMBER | REMAT_FEATURE_ABSENT));
+    REMAT_TRY(remat_reader_versions(&reader, root.producer, root.format_version,
+                                    root.min_reader_version, root.required_features,
+                                    REMAT_FEATURE_TENSORS | REMAT_FEATURE_MESH |
+                                        REMAT_FEATURE_PARTS | REMAT_FEATURE_BLOCKS |
+                                        REMAT_FEATURE_PLAN_ONLY | REMAT_FEATURE_NUMBER |
+                                        REMAT_FEATURE_ABSENT | REMAT_FEATURE_CONSTANTS));
     REMAT_TRY_NEW(arena, program, 1);
     REMAT_TRY(read_head(&reader, &root, program));
     REMAT_TRY(read_buffers(&reader, &root, program));
@@ -383,6 +411,7 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
     REMAT_TRY(read_entries(&reader, &root, program));
     REMAT_TRY(read_calls(&reader, &root, program));
     REMAT_TRY(read_tensors(&reader, &root, program));
+    REMAT_TRY(read_constants(&reader, &root, program));
     REMAT_TRY(read_decisions(&reader, &root, program));
     REMAT_TRY(read_settings(&reader, &root, program));
     REMAT_TRY(read_mesh(&reader, &root, program));

@@ -430,6 +430,7 @@ remat_status remat_program_verify(remat_context *ctx, const struct remat_program
     REMAT_TRY(verify_times(&verifier));
     REMAT_TRY(remat_verify_cuda(&verifier));
     REMAT_TRY(verify_tensors(&verifier));
+    REMAT_TRY(remat_verify_constants(&verifier));
     REMAT_TRY(verify_number(&verifier));
     REMAT_TRY(remat_verify_names(&verifier));
     REMAT_TRY(verify_report(&verifier));

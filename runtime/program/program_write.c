@@ -59,6 +59,24 @@ REMAT_WRITE_TABLES(program_Kernel, struct remat_program, struct remat_kernel, ke
                        in.operand_count = from->body.operand_count;
                    })
 
+static remat_status write_constants(struct remat_writer *w, const struct remat_program *program,
+                                    struct remat_fb_tables *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t *ids;
+    REMAT_TRY_NEW(w->scratch, ids, program->tensor_count);
+    *out = (struct remat_fb_tables){ids, 0};
+    for (uint32_t t = 0; t < program->tensor_count; t++) {
+        const struct remat_tensor *tensor = &program->tensors[t];
+        struct remat_fb_program_Constant in = {
+            .tensor = (int32_t)t, .data = {tensor->data, (uint32_t)tensor->data_bytes}};
+        if (tensor->data)
+            ids[out->count++] = remat_fb_write_program_Constant(w->builder, &in);
+    }
+fail:
+    return st;
+}
+
 /* What a reader must know of. */
 static uint64_t features(const struct remat_program *program)
 {
@@ -72,6 +90,8 @@ static uint64_t features(const struct remat_program *program)
     }
     for (uint32_t c = 0; c < program->command_count; c++)
         out |= program->commands[c].absent ? REMAT_FEATURE_ABSENT : 0;
+    for (uint32_t t = 0; t < program->tensor_count; t++)
+        out |= program->tensors[t].data ? REMAT_FEATURE_CONSTANTS : 0;
     out |= program->number_tensor != REMAT_NONE ? REMAT_FEATURE_NUMBER : 0;
     return program->mesh_count ? out | REMAT_FEATURE_MESH : out;
 }
@@ -137,6 +157,7 @@ static remat_status write_plan(struct remat_writer *w, const void *what,
     REMAT_TRY(write_entries(w, program, &root.entries));
     REMAT_TRY(write_calls(w, program, &root.calls));
     REMAT_TRY(write_tensors(w, program, &root.tensors));
+    REMAT_TRY(write_constants(w, program, &root.constants));
     REMAT_TRY(write_decisions(w, program, &root.decisions));
     REMAT_TRY(write_settings(w, program, &root.settings));
     REMAT_TRY(write_mesh(w, program, &root.mesh));

@@ -17,11 +17,12 @@
 #define REMAT_FEATURE_PLAN_ONLY 32u
 #define REMAT_FEATURE_NUMBER    64u /* of a plan: the session writes the number of each run */
 /* A graph or a plan: an optional operand is left out though a later one is there. */
-#define REMAT_FEATURE_ABSENT   128u
-#define REMAT_CONTAINER_BYTES  32
-#define REMAT_CONTAINER_MAGIC  "RMT\x89"
-#define REMAT_GRAPH_IDENTIFIER "RMG1"
-#define REMAT_PLAN_IDENTIFIER  "RMP1"
+#define REMAT_FEATURE_ABSENT    128u
+#define REMAT_FEATURE_CONSTANTS 256u /* constants with data */
+#define REMAT_CONTAINER_BYTES   32
+#define REMAT_CONTAINER_MAGIC   "RMT\x89"
+#define REMAT_GRAPH_IDENTIFIER  "RMG1"
+#define REMAT_PLAN_IDENTIFIER   "RMP1"
 
 struct remat_reader {
     remat_context *ctx;        /* borrowed, as are name and arena */

@@ -66,6 +66,8 @@ remat_status remat_verify_flights_begin(struct remat_verifier *verifier);
 remat_status remat_verify_flights(struct remat_verifier *verifier, uint32_t index);
 /* program->cuda. */
 remat_status remat_verify_cuda(struct remat_verifier *verifier);
+/* Data of tensors. */
+remat_status remat_verify_constants(struct remat_verifier *verifier);
 /* Names of tensors are unique, and so are those of the gradients that commands write, but for parts
  * of one tensor. */
 remat_status remat_verify_names(struct remat_verifier *verifier);

@@ -5,6 +5,7 @@ as a graph.
 
     steps.py TOOLS LIBRARIES COMPILER [MODEL]    the model of that number; with "-" as compiler on a GPU"""
 import json
+import re
 import sys
 
 from doubles import DOUBLES, check, finish, folder, graph, hashes, json_lines, must, pathlib, plan, tool, train
@@ -82,6 +83,22 @@ def check_graphs(work, name, loss):
               f"{name}, {policy}: steps were not launched as a graph")
 
 
+def check_constants():
+    """GPT-2 that looks its positions up by a constant has the bits of the one that takes the table's first rows."""
+    with folder() as work:
+        path = pathlib.Path(work) / "model.fbs"
+        text = must(tool("graph", "gpt2-tiny", *SIZES, "--text", cwd=work)).stdout
+        looked_up, count = re.subn(r"(: f32\[)seq(,\d+\] = )slice (%\S*wpe\S*) [^}]*}", r"\g<1>19\2embedding \3 %positions", text)
+        assert count == 1, text
+        for name, graph_text in (("slice", text), ("look", looked_up.replace(
+                "input %tokens", f"constant %positions : i32[19] = {list(range(19))}\ninput %tokens", 1))):
+            path.write_text(graph_text)
+            plan(work, f"{name}.plan")
+        check(hashes_of(work, "look") == hashes_of(work, "slice"), "constants: other bits")
+
+
 for model in [MODELS[int(sys.argv[4])]] if len(sys.argv) > 4 else MODELS:
     check_model(*model)
+if len(sys.argv) == 4:
+    check_constants()
 finish()

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""remat-run --input: a graph with inputs of its own gets them, on every mesh, and is refused without them.
+"""remat-run --input: a graph with inputs of its own gets them, on every mesh, and is refused without them. Constants of a
+graph: the bits of the same values as inputs.
 
     inputs.py TOOLS_DIRECTORY TEXT
 
 %shift, of the whole batch, and the row of %bias that %places names are added to the embeddings. Another graph has their
 sum as a frozen parameter: with values that a float holds exactly both have the same bits. Divided batches must have its
 loss to rounding; values of other rows would change it by 1e-2. Uses no library that writes safetensors."""
+import json
 import os
 import pathlib
 import random
@@ -30,10 +32,12 @@ parameter %head : f32[8,256] = normal(0.0, 0.5)
 GIVEN = """input %shift : f32[batch,16,8]
 input %places : i32[16]
 input %half : f32[16,8] = constant(0.0)
+input %near : f32[16,8] = constant(0.0)
 input %unread : f32[3]
 parameter %bias : f32[8,8] = constant(0.0) frozen
 %places.1 : f32[16,8] = embedding %bias %places phase forward
-%place : f32[16,8] = add %places.1 %half phase forward
+%more : f32[16,8] = add %places.1 %half phase forward
+%place : f32[16,8] = sub %more %near phase forward
 %sum : f32[batch,16,8] = add %shift %place phase forward
 """
 FROZEN = """parameter %sum : f32[batch,16,8] = constant(0.0) frozen
@@ -112,6 +116,60 @@ def values(plans):
     check("eval_loss" in done.stdout.splitlines()[-1], done.stdout)
 
 
+def constants(plans, places):
+    """On every mesh and with %sum recomputed the bits of the same plan with inputs. %half is %near but for its last element."""
+    near = [index / 64 for index in range(SEQ * WIDTH)]
+    numbers = {"places": ("I32", [SEQ], places, "i"), "half": ("F32", [SEQ, WIDTH], [*near[:-1], 7.5], "f"),
+               "near": ("F32", [SEQ, WIDTH], near, "f")}
+    write("constants.safetensors", numbers)
+    given = [f"--input={name}=constants.safetensors" for name in numbers]
+    text = HEAD + GIVEN + TAIL
+    for name, (_, _, values, _) in numbers.items():
+        text = re.sub(rf"input (%{name} : [^ \n]*)[^\n]*", lambda m: f"constant {m[1]} = {values}", text)
+    again = re.sub("(constant %)places(.*\n)", r"\g<0>\1again\2", text).replace("%bias %places", "%bias %again")
+    for name, body in (("constant", text), ("again", again)):
+        pathlib.Path(f"{name}.graph").write_text(body)
+    more = {"zero": ["--mesh", "dp=2", "--zero", 3], "recompute": ["--recompute", "sum", "--recompute", "y"]}
+    shared = ["--init", "given.safetensors", "--steps", 2, INPUTS[2]]
+    for name, options in {**plans, **more}.items():
+        tool.must("compile", "again.graph", *options, "-o", "again.plan")
+        tool.must("compile", "given.graph", *options, "-o", "inputs.plan")
+        for mode in [], ["--eval"]:
+            check(steps("again.plan", *shared, *mode) == steps("inputs.plan", *shared, *given, *mode), name, mode, "other bits")
+    hashes = {name: compiled(f"{name}.graph") for name in ("constant", "again")}
+    check(hashes["again"][1:] == hashes["constant"][1:], "equal constants are not one", hashes)
+    refuse(USAGE, "--input 'places=x': the plan has no input \"places\"", "again.plan", "--input=places=x")
+    pathlib.Path("other.graph").write_text(text.replace("7.5]", "7.25]"))
+    other = compiled("other.graph")
+    check(other[0] != hashes["constant"][0] and other[1] != hashes["constant"][1], "hashes do not see an element")
+    pathlib.Path("renamed.graph").write_text(text.replace("%near", "%far"))
+    check(compiled("renamed.graph") == hashes["constant"], "hashes see a name")
+    pathlib.Path("beyond.graph").write_text(text.replace(f"= {places}", f"= {[*places[:-1], PLACES]}"))
+    refused(tool("compile", "beyond.graph"), INVALID, 'beyond.graph: constant "places": element 15 is 8, but is used as an '
+            'index; accepted: 0 to 7')
+
+
+def compiled(graph):
+    """graph_hash, numerics_hash, persistent bytes."""
+    tool.must("compile", graph, "-o", "any.plan")
+    summary = json.loads(tool.must("dump", "any.plan", "--format", "json").stdout)
+    return summary["graph_hash"], summary["numerics_hash"], summary["static_bytes"]
+
+
+def layers():
+    """GPT-2 that looks its positions up by a constant has the bits of the one that takes the first rows, under every plan."""
+    text = tool.must("graph", "gpt2-tiny", "--batch", BATCH, "--seq", SEQ, "--dropout", 0.1, "--text").stdout
+    pathlib.Path("slice.graph").write_text(text)
+    looked_up, count = re.subn(r"(%\S+ : f32\[)seq(,\d+\] = )slice (%\S*wpe\S*) [^}]*}", rf"\g<1>{SEQ}\2embedding \3 %positions", text)
+    assert count == 1, text
+    pathlib.Path("look.graph").write_text(looked_up.replace("input %tokens", f"constant %positions : i32[{SEQ}] = {list(range(SEQ))}\n"
+                                                            "input %tokens", 1))
+    for options in [], ["--ac-mode", "full"], ["--recompute-activations"], ["--mesh", "tp=2", "--sequence-parallel"]:
+        for name in "slice", "look":
+            tool.must("compile", f"{name}.graph", *options, "-o", f"{name}.plan")
+        check(steps("look.plan", "--steps", 2) == steps("slice.plan", "--steps", 2), options, "other bits")
+
+
 def resumes():
     """Another input is another run; one that is given under another name of its file is not."""
     given = ["--init", "given.safetensors", *INPUTS]
@@ -186,6 +244,8 @@ def main():
     plans = compile_all()
     shift, places = draw(random.Random(1))
     values(plans)
+    constants(plans, places)
+    layers()
     resumes()
     entries()
     refusals(shift, places)

@@ -80,6 +80,19 @@ static remat_status seed_plan(remat_context *ctx, struct remat_arena *arena, con
     return remat_program_write(ctx, &sample.program, arena, data, bytes);
 }
 
+/* What is multiplied is a constant of the plan. */
+static remat_status seed_constants(remat_context *ctx, struct remat_arena *arena, const void **data,
+                                   size_t *bytes)
+{
+    static const float elements[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    struct sample sample;
+    sample_program(&sample);
+    sample.values[X].role = REMAT_ROLE_CONSTANT;
+    sample.tensors[1].data = elements;
+    sample.tensors[1].data_bytes = sizeof elements;
+    return remat_program_write(ctx, &sample.program, arena, data, bytes);
+}
+
 static remat_status seed_microbatches(remat_context *ctx, struct remat_arena *arena,
                                       const void **data, size_t *bytes)
 {
@@ -110,6 +123,7 @@ fail:
 static const struct target targets[] = {{"graph", seed_graph, run_graph},
                                         {"symbolic", seed_symbolic, run_graph},
                                         {"plan", seed_plan, run_plan},
+                                        {"constants", seed_constants, run_plan},
                                         {"microbatches", seed_microbatches, run_plan}};
 #define TARGET_COUNT (sizeof targets / sizeof targets[0])
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """libremat-compiler by ctypes, as another language sees it: its structs and calls, laid out by hand from the headers."""
+import array
 import ctypes as c
 
 
@@ -157,6 +158,13 @@ class Graph:
         self.library.call("remat_graph_builder_add_input", self.handle, c.byref(self.value(name, dtype, shape)),
                           c.byref(value))
         self.values[name] = value.value
+
+    def constant(self, name, dtype, shape, numbers):
+        number, data = c.c_uint32(), array.array("f" if dtype == "f32" else "i", numbers).tobytes()
+        self.library.call("remat_graph_builder_add_constant", self.handle, c.byref(self.value(name, dtype, shape)), data,
+                          c.c_size_t(len(data)), c.byref(number))
+        self.values[name] = number.value
+        return number.value
 
     def node(self, op, inputs, outputs, phase="forward", scope=None, **attributes):
         """`outputs`: (name, dtype, shape) each."""

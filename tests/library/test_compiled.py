@@ -126,6 +126,36 @@ def test_graphs(so, tools, folder):
             so.so.remat_graph_builder_destroy(c.byref(graph))
 
 
+def test_constants(so, tools, folder):
+    """Constants by calls and as text make one file; equal ones are one, and the plan has them though the graph is gone."""
+    text = ["constant %k : f32[2,2] = [1.5, -inf, 0.1, -0.0]", "constant %more : f32[2,2] = [1.5, -inf, 0.1, 0.0]",
+            "constant %ids : i32[2,2] = [-2147483648, 2147483647, 0, 1]"]
+    numbers = [1.5, float("-inf"), .1, -.0]
+    graph = Graph(so, "k")
+    for name, value in (("k", numbers), ("more", [*numbers[:3], 0.])):
+        graph.constant(name, "f32", [2, 2], value)
+    graph.constant("ids", "i32", [2, 2], [-2**31, 2**31 - 1, 0, 1])
+    check(graph.constant("again", "f32", [2, 2], numbers) == graph.values["k"], "equal constants are two")
+    check(graph.constant("flat", "f32", [4], numbers) == 3, "constants of other shapes are one")
+    for what, message, arguments in (("few", "more or fewer than its elements", ("f32", [3], numbers)),
+                                     ("nan", "is not a number", ("f32", [1], [float("nan")])),
+                                     ("none", "no data", ("f32", [1], [])), ("bf16", "not f32 or i32", ("bf16", [1], [1]))):
+        fails(what, 4, message, graph.constant, what, *arguments)
+    graph.node("maximum", ["k", "more"], [("y", "f32", [2, 2])])
+    graph.finish(["y"])
+    so.call("remat_graph_builder_write", so.context, graph.handle, str(folder / "k.fbs").encode())
+    source = ['graph "k"', *text, "constant %flat : f32[4] = [1.5, -inf, 0.1, -0.0]",
+              "%y : f32[2,2] = maximum %k %more phase forward", "output %y"]
+    (folder / "k.txt").write_text("\n".join(source))
+    read = so.make("remat_graph_builder_read", so.context, str(folder / "k.txt").encode())
+    so.call("remat_graph_builder_write", so.context, read, str(folder / "read.fbs").encode())
+    check((folder / "read.fbs").read_bytes() == (folder / "k.fbs").read_bytes(), "constants: another file")
+    made = Plan(so, folder / "k.txt")
+    so.call("remat_compiled_write", so.context, made.compiled, str(folder / "own.plan").encode())
+    tools.must("compile", folder / "k.txt", "-o", folder / "tool.plan")
+    check((folder / "own.plan").read_bytes() == (folder / "tool.plan").read_bytes(), "constants: another plan")
+
+
 class Plan:
     """One by options as of remat-compile; `failed`: its status."""
 
@@ -240,6 +270,7 @@ def main():
     with harness.scratch() as folder:
         folder = pathlib.Path(folder)
         test_graphs(so, tools, folder)
+        test_constants(so, tools, folder)
         test_plans(so, tools, folder)
         test_refusals(so, tools, folder)
         test_misuse(so, folder)

@@ -32,11 +32,6 @@ static struct type_text type_text(const remat_tensor_info *tensor)
 
 /* --- what has to be given --- */
 
-static bool is_host_written(const remat_tensor_info *tensor)
-{
-    return tensor->role == REMAT_TENSOR_INPUT || tensor->role == REMAT_TENSOR_CONSTANT;
-}
-
 static uint32_t access_of(const remat_plan *plan, const char *entry, uint32_t tensor)
 {
     for (uint32_t e = 0; e < remat_plan_entry_count(plan); e++)
@@ -45,12 +40,20 @@ static uint32_t access_of(const remat_plan *plan, const char *entry, uint32_t te
     return 0;
 }
 
+/* A constant that "init" does not write is the host's. */
+static bool is_host_written(const remat_plan *plan, uint32_t i, const remat_tensor_info *tensor)
+{
+    return tensor->role == REMAT_TENSOR_INPUT ||
+           (tensor->role == REMAT_TENSOR_CONSTANT &&
+            !(access_of(plan, "init", i) & REMAT_ENTRY_WRITES));
+}
+
 /* An entry point reads it, and neither "init" nor this tool writes it. */
 static bool is_needed(const struct model *model, const char *const *entries, uint32_t i,
                       remat_tensor_info *tensor)
 {
     uint32_t access = 0;
-    if (!get_tensor(model->plan, i, tensor) || !is_host_written(tensor) ||
+    if (!get_tensor(model->plan, i, tensor) || !is_host_written(model->plan, i, tensor) ||
         model_writes(tensor->name) || access_of(model->plan, "init", i) & REMAT_ENTRY_WRITES)
         return false;
     for (; *entries; entries++)
@@ -89,7 +92,7 @@ static remat_status find_input(remat_context *ctx, const remat_plan *plan, const
     size_t longest = 0;
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++) {
         size_t length;
-        if (!get_tensor(plan, i, &tensor) || !is_host_written(&tensor) ||
+        if (!get_tensor(plan, i, &tensor) || !is_host_written(plan, i, &tensor) ||
             (length = strlen(tensor.name)) < longest || strncmp(option, tensor.name, length) != 0 ||
             option[length] != '=')
             continue;

@@ -110,6 +110,13 @@ REMAT_API remat_status remat_graph_builder_add_symbol(remat_graph_builder *graph
 REMAT_API remat_status remat_graph_builder_add_input(remat_graph_builder *graph,
                                                      const remat_value_spec *value,
                                                      uint32_t *out_value);
+/* A constant, f32 or i32, with its elements, row-major, which are copied. One with the type and the
+ * elements of an earlier one is that one, with its name. All constants of a graph have at most 64
+ * MiB together. */
+REMAT_API remat_status remat_graph_builder_add_constant(remat_graph_builder *graph,
+                                                        const remat_value_spec *value,
+                                                        const void *data, size_t bytes,
+                                                        uint32_t *out_value);
 /* Its outputs are the values from *out_value on; the nodes are numbered in order, from 0.
  * REMAT_ERROR_INVALID, naming node and what is wrong: what a single node shows; the rest is found
  * by remat_graph_builder_finish. */

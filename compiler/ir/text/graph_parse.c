@@ -2,6 +2,7 @@
 /* Graph text, statement by statement. */
 #include "graph_text.h"
 
+#include "constant.h"
 #include "graph_lex.h"
 #include "index.h"
 #include "ops.h"
@@ -376,14 +377,49 @@ static remat_status parse_node(struct parser *p)
 
 /* --- graph inputs --- */
 
+static remat_status parse_element(struct parser *p, remat_dtype dtype, uint32_t *out)
+{
+    int64_t integer = 0;
+    double number = 0;
+    if (dtype == REMAT_F32)
+        REMAT_CHECK(remat_lex_float(&p->lexer, "a number", &number));
+    else
+        REMAT_CHECK(remat_lex_int(&p->lexer, INT32_MIN, INT32_MAX, "an i32", &integer));
+    float rounded = (float)number;
+    if (isinf(rounded) && !isinf(number))
+        return REMAT_LEX_ERROR(&p->lexer, "%g is out of range of f32", number);
+    if (dtype == REMAT_F32)
+        memcpy(out, &rounded, sizeof rounded);
+    else
+        *out = (uint32_t)integer;
+    return REMAT_OK;
+}
+
+/* After "[": the elements of a constant. */
+static remat_status parse_data(struct parser *p, struct remat_value_info *info)
+{
+    struct REMAT_LIST(uint32_t) data = {0};
+    uint32_t element;
+    do {
+        REMAT_CHECK(parse_element(p, info->dtype, &element));
+        REMAT_PUSH(p->arena, &data, element);
+    } while (remat_lex_accept(&p->lexer, ","));
+    REMAT_CHECK(remat_lex_expect(&p->lexer, "]"));
+    info->data = data.items;
+    const char *fault = remat_constant_find_fault(info, data.count * sizeof element);
+    return fault ? REMAT_LEX_ERROR(&p->lexer, "value %%%.60s: %s", info->name, fault) : REMAT_OK;
+}
+
 static remat_status parse_initializer(struct parser *p, struct remat_value_info *info)
 {
     if (!remat_lex_accept(&p->lexer, "="))
         return REMAT_OK;
+    if (remat_lex_accept(&p->lexer, "["))
+        return parse_data(p, info);
     bool constant = remat_lex_accept(&p->lexer, "constant");
     bool normal = !constant && remat_lex_accept(&p->lexer, "normal");
     if (constant == normal)
-        return remat_lex_expected(&p->lexer, "constant or normal");
+        return remat_lex_expected(&p->lexer, "constant, normal or [");
     info->initializer = constant ? REMAT_INIT_CONSTANT : REMAT_INIT_NORMAL;
     REMAT_CHECK(remat_lex_expect(&p->lexer, "("));
     REMAT_CHECK(remat_lex_float(&p->lexer, "a number", &info->init_mean));

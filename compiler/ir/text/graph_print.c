@@ -104,6 +104,36 @@ static void print_pin(struct remat_text *text, const struct remat_value_info *va
         remat_text_append(text, " pin %s", value->pin == REMAT_PIN_SAVE ? "save" : "recompute");
 }
 
+/* The shortest digits that read back as the same f32. */
+static void print_f32(struct remat_text *text, float number)
+{
+    char digits[32];
+    for (int precision = 1; precision <= 9; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, (double)number);
+        if ((float)strtod(digits, NULL) == number)
+            break;
+    }
+    remat_text_append(text, "%s%s", digits, strpbrk(digits, ".ei") ? "" : ".0");
+}
+
+static void print_data(struct remat_text *text, const struct remat_value_info *info)
+{
+    int64_t count = remat_shape_elements(&info->shape);
+    for (int64_t i = 0; i < count; i++) {
+        float number;
+        int32_t integer;
+        const char *at = (const char *)info->data + (size_t)i * sizeof number;
+        memcpy(&number, at, sizeof number);
+        memcpy(&integer, at, sizeof integer);
+        remat_text_append(text, i ? ", " : " = [");
+        if (info->dtype == REMAT_F32)
+            print_f32(text, number);
+        else
+            remat_text_append(text, "%ld", (long)integer);
+    }
+    remat_text_append(text, "]");
+}
+
 static void print_source(struct remat_text *text, const struct remat_graph *graph,
                          remat_value value)
 {
@@ -120,6 +150,8 @@ static void print_source(struct remat_text *text, const struct remat_graph *grap
             print_float(text, info->init_std);
         remat_text_append(text, ")");
     }
+    if (info->data)
+        print_data(text, info);
     if (info->trainable != (info->role == REMAT_ROLE_PARAMETER))
         remat_text_append(text, info->trainable ? " trainable" : " frozen");
     remat_text_append(text, info->no_decay ? " no_decay" : "");

@@ -153,7 +153,8 @@ REMAT_API uint32_t remat_plan_entry_count(const remat_plan *plan);
 REMAT_API const char *remat_plan_entry_name(const remat_plan *plan, uint32_t index); /* or NULL */
 
 /* Use of a tensor by the commands of an entry point, both by index: 0, one of these or both. A host
- * writes the inputs and constants that an entry point reads and "init" does not write. */
+ * writes the inputs and constants that an entry point reads and "init" does not write. Constants
+ * whose elements the plan has are written by "init". */
 #define REMAT_ENTRY_READS  1
 #define REMAT_ENTRY_WRITES 2
 REMAT_API uint32_t remat_plan_entry_access(const remat_plan *plan, uint32_t entry, uint32_t tensor);
@@ -300,7 +301,8 @@ REMAT_API void remat_session_set_trace_data(remat_session *session, int wanted);
 /* Whole tensors by name, row-major; `bytes` must be the tensor's, `data` is memory of the host.
  * Inputs, the learning rate and the step number (counted from 1) included, are written before the
  * entry point that reads them, outputs read after it. Into a tensor with an index_bound nothing is
- * written when an element is not accepted: REMAT_ERROR_INVALID, and the message names it. */
+ * written when an element is not accepted: REMAT_ERROR_INVALID, and the message names it.
+ * REMAT_ERROR_USAGE: the plan has the tensor's elements. */
 REMAT_API remat_status remat_session_write(remat_session *session, const char *tensor,
                                            const void *data, uint64_t bytes);
 REMAT_API remat_status remat_session_read(remat_session *session, const char *tensor, void *data,

@@ -381,6 +381,30 @@ static void test_errors(remat_context *ctx, const struct remat_plan *plan)
     remat_session_destroy(&session);
 }
 
+/* The session has it from the plan, by init and from nobody else. */
+static void test_constant(remat_context *ctx, const struct remat_plan *plan)
+{
+    const float rate = 0.25f;
+    float value = 7;
+    remat_session *session;
+    remat_session_params params;
+    struct remat_tensor *tensor = &plan->program->tensors[LR], before = *tensor;
+    remat_session_params_init(&params);
+    tensor->data = &rate;
+    tensor->data_bytes = sizeof rate;
+    CHECK(remat_plan_entry_access(plan, 0, LR) == REMAT_ENTRY_WRITES);
+    CHECK_OK(ctx, remat_session_create(ctx, plan, &params, &session));
+    CHECK_OK(ctx, remat_session_run(session, "init"));
+    CHECK_OK(ctx, remat_session_read(session, "lr", &value, sizeof value));
+    CHECK(value == rate, "%g", (double)value);
+    CHECK_STATUS(ctx, remat_session_write(session, "lr", &value, sizeof value), REMAT_ERROR_USAGE,
+                 "tensor \"lr\" is a constant of the plan");
+    CHECK_STATUS(ctx, remat_session_write_part(session, "lr", 0, &value, sizeof value),
+                 REMAT_ERROR_USAGE, "tensor \"lr\" is a constant of the plan");
+    remat_session_destroy(&session);
+    *tensor = before;
+}
+
 static void test_plan(const struct remat_plan *plan)
 {
     remat_tensor_info tensor = {.struct_size = sizeof tensor};
@@ -545,6 +569,7 @@ int main(void)
     test_script(ctx, &plan);
     test_errors(ctx, &plan);
     test_plan(&plan);
+    test_constant(ctx, &plan);
     test_allocation_failures(&plan);
     test_caller_memory(ctx, &plan);
     test_checks(ctx, &f, &plan);

@@ -33,6 +33,9 @@ static void compare_values(const struct remat_graph *p, const struct remat_graph
         CHECK(a->initializer == b->initializer && a->init_mean == b->init_mean &&
                   a->init_std == b->init_std,
               "%s: initializer", a->name);
+        CHECK(!a->data == !b->data, "%s: data", a->name);
+        CHECK(!a->data || !b->data || memcmp(a->data, b->data, remat_value_bytes(a)) == 0,
+              "%s: data", a->name);
         CHECK(a->node.i == b->node.i && a->result == b->result, "%s: producer", a->name);
     }
 }

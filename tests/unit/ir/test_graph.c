@@ -64,6 +64,7 @@ struct small { /* what the tests vary */
     uint32_t instance;
     bool swapped, has_output, has_update;
     const struct remat_stated *stated;
+    const void *data;
     struct remat_optimizer optimizer;
 };
 
@@ -96,6 +97,7 @@ static struct remat_graph *make(struct remat_arena *arena, const struct small *s
                                       .no_decay = s->no_decay,
                                       .unpadded_rows = s->unpadded_rows,
                                       .stated = s->stated,
+                                      .data = s->data,
                                       .initializer = s->initializer,
                                       .init_std = s->init_std,
                                       .node = REMAT_NO_NODE};
@@ -208,6 +210,7 @@ static void test_hash(struct remat_arena *arena)
     DIFFERS(unpadded_rows, 1);
     DIFFERS(initializer, REMAT_INIT_CONSTANT);
     DIFFERS(init_std, 0.03);
+    DIFFERS(data, (const float[6]){1, 2, 3, 4, 5, 6});
     DIFFERS(epsilon, 1e-6);
     DIFFERS(axis, 0);
     DIFFERS(last_int, 5);
@@ -225,6 +228,17 @@ static void test_hash(struct remat_arena *arena)
     DIFFERS(optimizer.bf16_moments, true);
 }
 
+static void test_data(struct remat_arena *arena)
+{
+    struct small s = original;
+    s.data = (const float[6]){1, 2, 3, 4, 5, 6};
+    uint64_t hash = remat_graph_hash(make(arena, &s));
+    s.data = (const float[6]){1, 2, 3, 4, 5, 6};
+    CHECK(remat_graph_hash(make(arena, &s)) == hash, "the hash sees where data are");
+    s.data = (const float[6]){1, 2, 3, 4, 5, 7};
+    CHECK(remat_graph_hash(make(arena, &s)) != hash, "the hash does not see the last element");
+}
+
 int main(void)
 {
     struct remat_arena arena;
@@ -234,6 +248,7 @@ int main(void)
     test_reading(&arena);
     test_copy(&arena);
     test_hash(&arena);
+    test_data(&arena);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
     return check_exit();

@@ -7,6 +7,7 @@
 #include "ops.h"
 #include "view.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static remat_context *ctx;
@@ -68,6 +69,9 @@ static const char corner_cases[] =
     "\n"
     "input %\"blank name\" : f32[2,3]\n"
     "parameter %w.0/x-y_z : f32[3] = normal(-0.0, 0.1) no_decay unpadded 2 pin save\n"
+    "constant %k : f32[2,3] whole(tp) = [0.0, -0.0, inf, -inf, 1e-45, 0.1]\n"
+    "constant %one : i32[] = [-2147483648] pin save\n"
+    "constant %given : f32[3]\n"
     "parameter %frozen : f32[3] split(tp, 0, 3) = constant(0.30000000000000004) frozen\n"
     "\n"
     "%\"\xc3\xa4\\\"\" : f32[2,3] split(tp, 1) pin recompute = add %\"blank name\" %w.0/x-y_z "
@@ -103,13 +107,16 @@ static void test_corner_cases(struct remat_arena *arena)
     CHECK(strcmp(graph->config, "{\"key\": \"\\u00e9 \xc3\xa9\"}") == 0, "%s", graph->config);
     CHECK(strcmp(graph->plan_only, "type is \"yarn\"") == 0, "%s", graph->plan_only);
     CHECK(graph->optimizer.epsilon == 5e-324, "a subnormal number");
-    CHECK(!graph->values[2].trainable && graph->values[1].trainable, "trainable");
-    CHECK(!graph->values[2].no_decay && graph->values[1].no_decay, "decay");
-    CHECK(graph->values[2].unpadded_rows == 0 && graph->values[1].unpadded_rows == 2, "padding");
-    const struct remat_stated *stated = graph->values[2].stated;
+    CHECK(!graph->values[5].trainable && graph->values[1].trainable, "trainable");
+    CHECK(!graph->values[5].no_decay && graph->values[1].no_decay, "decay");
+    CHECK(graph->values[5].unpadded_rows == 0 && graph->values[1].unpadded_rows == 2, "padding");
+    const struct remat_stated *stated = graph->values[5].stated;
     CHECK(stated && strcmp(stated->axis, "tp") == 0 && stated->blocks == 3 &&
               stated->dimension == 0,
           "layout");
+    const float *data = graph->values[2].data;
+    CHECK(data && data[1] == 0 && signbit(data[1]) && data[5] == 0.1f, "data");
+    CHECK(!graph->values[4].data && graph->values[4].role == REMAT_ROLE_CONSTANT, "no data");
     CHECK(graph->optimizer.no_master && graph->optimizer.bf16_moments, "states");
 }
 

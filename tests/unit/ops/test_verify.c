@@ -133,6 +133,18 @@ static void break_update(struct workbench *w)
 {
     w->graph->updates[0].value.i = 1;
 }
+/* Two of 40 MiB. */
+static void break_constants(struct workbench *w)
+{
+    static const char zeros[40 << 20]; /* never written: no memory */
+    for (uint32_t k = 0; k < 2; k++) {
+        remat_value v = workbench_input(w, k ? "second" : "first", "10,1048576");
+        w->graph->values[v.i].role = REMAT_ROLE_CONSTANT;
+        w->graph->values[v.i].trainable = false;
+        w->graph->values[v.i].initializer = REMAT_INIT_NONE;
+        w->graph->values[v.i].data = zeros;
+    }
+}
 static void break_trainable(struct workbench *w)
 {
     w->graph->values[0].role = REMAT_ROLE_INPUT;
@@ -256,6 +268,9 @@ static const struct {
     {break_output, "graph output 0 is no value"},
     {break_update, "update of \"x0\" by \"x1\": expected a graph input and a computed value of the "
                    "same type and shape"},
+    {break_constants,
+     "value \"second\": 41943040 bytes of data, 83886080 with the constants before it; "
+     "accepted: 67108864 together"},
     {break_trainable, "value \"x0\": trainable, but no f32 or bf16 parameter"},
     {break_version, "node \"t.neg_3\" (neg): input 0 (\"x0\") has been updated in place by "
                     "\"t.assign_2\""},

@@ -154,10 +154,10 @@ static void fill_report(struct sample *s)
 {
     const double parameters[] = {0, 0.02, 12345, 4294967295.0, 0.5};
     memcpy(s->parameters, parameters, sizeof parameters);
-    s->tensors[0] = (struct remat_tensor){"w", W, REMAT_INIT_NORMAL, 0, 0.02, 0, 0, 1};
-    s->tensors[1] = (struct remat_tensor){"x", X, REMAT_INIT_NONE, 0, 0, 0, 0, 0};
-    s->tensors[2] = (struct remat_tensor){"m", M, REMAT_INIT_CONSTANT, 0.5, 0, 0, 0, 0};
-    s->tensors[3] = (struct remat_tensor){"loss", LOSS, REMAT_INIT_NONE, 0, 0, 0, 0, 0};
+    s->tensors[0] = (struct remat_tensor){"w", W, REMAT_INIT_NORMAL, 0, 0.02, 0, 0, 1, NULL, 0};
+    s->tensors[1] = (struct remat_tensor){"x", X, REMAT_INIT_NONE, 0, 0, 0, 0, 0, NULL, 0};
+    s->tensors[2] = (struct remat_tensor){"m", M, REMAT_INIT_CONSTANT, 0.5, 0, 0, 0, 0, NULL, 0};
+    s->tensors[3] = (struct remat_tensor){"loss", LOSS, REMAT_INIT_NONE, 0, 0, 0, 0, 0, NULL, 0};
 #define TYPE_OF_Y REMAT_F32, 2, {4, 4}, true
 #define TYPE_OF_Z REMAT_BF16, 1, {32}, false
 #define NO_TYPE   0, 0, {0}, false

@@ -127,6 +127,9 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
         SAME(index_bound);
         SAME(index_ignored);
         SAME(unpadded_rows);
+        SAME(data_bytes);
+        CHECK(!a->data == !b->data && (!a->data || !memcmp(a->data, b->data, a->data_bytes)),
+              "%u: data", i);
     }
     EACH(decisions, decision_count)
     {
@@ -313,6 +316,24 @@ static void test_indices(struct remat_arena *arena)
     values[ids].role = REMAT_ROLE_OUTPUT;
     CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
                  "but it is no i32 input");
+}
+
+static void test_constants(struct remat_arena *arena)
+{
+    static const float elements[8] = {1, 2, 3, 4, 5, 6, 7, -0.0f};
+    struct sample s;
+    struct remat_program *q = NULL;
+    const void *data = NULL;
+    size_t bytes = 0;
+    sample_program(&s);
+    s.values[X].role = REMAT_ROLE_CONSTANT;
+    s.tensors[1].data = elements;
+    s.tensors[1].data_bytes = sizeof elements;
+    remat_status st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
+    if (st == REMAT_OK)
+        st = remat_program_read(ctx, "p", data, bytes, arena, &q);
+    if (CHECK_OK(ctx, st))
+        compare_report(&s.program, q);
 }
 
 /* Readers that do not know kernels with tensor_words, or the mark, refuse a plan that has them. */
@@ -605,6 +626,7 @@ int main(int argc, char **argv)
     remat_arena_init(&arena, ctx);
     test_round_trip(&arena);
     test_indices(&arena);
+    test_constants(&arena);
     test_mesh(&arena);
     test_features(&arena);
     test_large(&arena);
