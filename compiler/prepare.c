@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A graph that trains is prepared twice: as a step, and from the same source as an evaluation,
- * which has no dropout. In microbatches each is cut in two. */
+ * which has no dropout. In microbatches each is cut in pieces. */
 #include "prepare.h"
 
 #include <inttypes.h>
@@ -25,6 +25,7 @@ static const struct named_pass {
     bool own_arena;            /* of its result; what passes before it made is freed */
     const char *axis;          /* only of a graph that is to be divided along it */
 } passes[] = {
+    {"losses", remat_pass_losses, true, true, false, NULL},
     {NULL, remat_pass_constants, true, true, false, NULL},
     {"indices", remat_pass_indices, true, true, false, NULL},
     {"pad_vocabulary", remat_pass_pad_vocabulary, true, true, false, "tp"},
@@ -132,21 +133,14 @@ static uint64_t hash(const struct preparation *p, const struct remat_graph *grap
     return p->purpose == REMAT_FOR_PLAN ? remat_graph_hash(graph) : 0;
 }
 
-/* Entry points, each of a graph made by passes of its own: one segment or, in microbatches, two,
- * cut where its accumulators are complete. */
+/* Entry points, each of a graph made by passes of its own: one segment or, in microbatches, up to
+ * three, cut where the counts of the batch are complete, and its accumulators. */
 static const struct script {
     const char *entry, *whole, *microbatch, *rest; /* the last three: names of segments */
     bool training;                                 /* which passes make its graph */
     bool overlaps;                                 /* the rest, as in struct remat_step_segment */
 } scripts[] = {{"train", "step", "microbatch", "update", true, true},
                {"eval", "forward", "forward", "mean", false, false}};
-
-/* With one rank nothing comes after the microbatches of an evaluation. */
-static bool is_cut(const struct preparation *p, const struct script *script)
-{
-    bool ranks = p->settings->mesh.axis_count > 0;
-    return microbatches_of(p->settings) > 1 && (script->training || ranks);
-}
 
 /* A graph in the arena of all results, verified if a plan is to be written, as a segment. */
 static remat_status add_segment(const struct preparation *p, const struct script *script,
@@ -165,10 +159,14 @@ static remat_status cut(const struct preparation *p, const struct script *script
 {
     uint32_t times = microbatches_of(p->settings);
     uint64_t start = start_clock(p);
-    struct remat_graph *microbatch = remat_split(p->arena, whole, false);
-    struct remat_graph *rest = remat_split(p->arena, whole, true);
+    struct remat_graph *ahead = remat_split(p->arena, whole, REMAT_SPLIT_AHEAD);
+    struct remat_graph *microbatch = remat_split(p->arena, whole, REMAT_SPLIT_MICROBATCH);
+    struct remat_graph *rest = remat_split(p->arena, whole, REMAT_SPLIT_UPDATE);
+    remat_graph_own(p->arena, ahead);
     remat_graph_own(p->arena, microbatch);
     remat_graph_own(p->arena, rest);
+    if (ahead->node_count)
+        REMAT_CHECK(add_segment(p, script, 1, "count", ahead, false));
     REMAT_CHECK(add_segment(p, script, times, script->microbatch, microbatch, decided));
     if (rest->node_count)
         REMAT_CHECK(add_segment(p, script, 1, script->rest, rest, false));
@@ -190,7 +188,7 @@ static remat_status add_entry(const struct preparation *p, const struct script *
     REMAT_CHECK(run_passes(p, script->training, first, &whole, &kept));
     if (first)
         p->out->numerics_hash = hash(p, whole);
-    if (is_cut(p, script))
+    if (microbatches_of(p->settings) > 1)
         REMAT_CHECK(cut(p, script, whole, first));
     else
         REMAT_CHECK(add_segment(p, script, microbatches_of(p->settings), script->whole,

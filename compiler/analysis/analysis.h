@@ -73,6 +73,27 @@ struct remat_layer_numbers {
 void remat_layers_number(struct remat_arena *arena, const struct remat_graph *graph,
                          struct remat_layer_numbers *out);
 
+/* --- how values depend on the entries of the batch (batch.c) --- */
+
+enum remat_batch_kind {
+    REMAT_BATCH_NONE,    /* the same whatever the batch is */
+    REMAT_BATCH_ENTRIES, /* each element is of one entry and of no other */
+    REMAT_BATCH_SUM,     /* over the entries, of what each makes */
+    REMAT_BATCH_MEAN,    /* of what each makes */
+    REMAT_BATCH_MIXED,   /* otherwise */
+};
+struct remat_batch_fact {
+    uint8_t kind;
+    int64_t run;      /* ENTRIES: element i, in row-major order, is of entry i / run mod batch */
+    remat_node mixed; /* MIXED: where it begins; none: a batch of 1 tells nothing apart */
+};
+
+/* By value, of a graph before its passes; of its `pair` if it has one. A cross_entropy that ignores
+ * targets has the count of the whole batch, also where the pass losses has yet to give it. Graph
+ * inputs are batched or of no batch. */
+struct remat_batch_fact *remat_find_batch(struct remat_arena *arena,
+                                          const struct remat_graph *graph);
+
 /* --- facts that decisions rest on (facts.c) --- */
 
 struct remat_facts {

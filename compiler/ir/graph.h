@@ -90,6 +90,13 @@ struct remat_stated {
     uint32_t dimension;
 };
 
+/* A graph input that stands for the number of ids in the whole batch that are not `ignored`. */
+struct remat_counted {
+    const struct remat_graph *graph;
+    remat_value ids; /* a batched input of that graph, or slices of it along other axes */
+    int64_t ignored;
+};
+
 struct remat_value_info {
     const char *name; /* unique in the graph, except that a clone's value has its original's name */
     struct remat_shape shape;
@@ -112,9 +119,12 @@ struct remat_value_info {
     /* Parameters and their states: number of rows of axis 0 (of the whole, if this is a part)
      * before the padding, which begins as 0 and is in no file; 0: no padding. */
     int64_t unpadded_rows;
-    const struct remat_rank_part *part; /* NULL: not divided */
-    const struct remat_stated *stated;  /* NULL: nothing; the pass tensor_parallel consumes it */
-    struct remat_indices indices;       /* graph inputs: found by the pass indices */
+    const struct remat_rank_part *part;  /* NULL: not divided */
+    const struct remat_stated *stated;   /* NULL: nothing; the pass tensor_parallel consumes it */
+    struct remat_indices indices;        /* graph inputs: found by the pass indices */
+    const struct remat_counted *counted; /* graph inputs between the passes losses and microbatches;
+                                            NULL: nothing */
+    bool ahead;                          /* step states: complete before the first microbatch */
     int64_t pitch; /* elements from one row of the last axis to the next; 0: rows are dense */
 };
 
@@ -207,6 +217,12 @@ struct remat_graph {
     remat_value *outputs;       /* the loss first */
     struct remat_update *updates;
     struct remat_symbol *symbols; /* none in a bound graph */
+    /* The same graph with a batch of 2, where this was bound with 1: it tells apart what an entry
+     * makes of itself and what of the batch; NULL: there is none. */
+    const struct remat_graph *pair;
+    /* From the pass losses to microbatches, by output: it adds up over the microbatches of all
+     * ranks; NULL: all are averaged. */
+    const bool *summed;
     struct remat_index scope_ids; /* of scopes by path; those of a copy are not there yet */
 };
 

@@ -90,20 +90,43 @@ static uint64_t count_tokens(const struct remat_graph *graph)
     return tokens;
 }
 
-remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_graph *graph, struct remat_graph **out)
+static remat_status bind(remat_context *ctx, struct remat_arena *arena,
+                         const struct remat_graph *graph, struct remat_graph **out)
 {
     struct remat_graph *bound = remat_graph_copy(arena, graph, 1);
     bound->tokens = count_tokens(graph);
     bound->symbol_count = 0;
+    bound->pair = NULL;
     for (uint32_t v = 0; v < bound->value_count; v++)
         REMAT_CHECK(bind_value(ctx, graph, &bound->values[v]));
     for (uint32_t n = 0; n < bound->node_count; n++)
         REMAT_CHECK(bind_node(ctx, arena, graph, &bound->nodes[n]));
     *out = bound;
-    remat_status st = remat_graph_verify(ctx, bound);
+    return remat_graph_verify(ctx, bound);
+}
+
+/* With a batch of 2; NULL: it is not valid so. */
+static const struct remat_graph *bind_pair(struct remat_arena *arena,
+                                           const struct remat_graph *graph)
+{
+    struct remat_graph *two = remat_graph_copy(arena, graph, 1), *out;
+    char message[sizeof arena->ctx->message];
+    memcpy(message, arena->ctx->message, sizeof message);
+    remat_graph_symbol(two, BATCH)->value = 2;
+    bool valid = bind(arena->ctx, arena, two, &out) == REMAT_OK;
+    memcpy(arena->ctx->message, message, sizeof message);
+    return valid ? out : NULL;
+}
+
+remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_graph *graph, struct remat_graph **out)
+{
+    remat_status st = bind(ctx, arena, graph, out);
+    const struct remat_symbol *batch = remat_graph_symbol(graph, BATCH);
     if (st == REMAT_ERROR_INVALID)
         append_values(ctx, graph);
+    if (st == REMAT_OK && batch && batch->value == 1)
+        (*out)->pair = bind_pair(arena, graph);
     return st;
 }
 

@@ -29,7 +29,7 @@
 
 /* `none` in a row declares a function without a definition; op_table.c reads it as NULL. */
 #define OP(name, facts, inputs_min, inputs_max, outputs, signature, executor, attributes, shape,   \
-           flops, derive, expand, layout)                                                          \
+           flops, derive, expand, layout, batch)                                                   \
     OP_SHAPE(shape);                                                                               \
     OP_FLOPS(flops);                                                                               \
     OP_DERIVE(derive);                                                                             \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross entropy of logits against class indices, averaged over the rows that count. The logarithm
- * of each row's sum of exponentials is kept; with it the gradient is one pass over the logits.
+/* Cross entropy of logits against class indices, averaged over the rows that count, or summed over
+ * a count that is given: that of all microbatches, for one. The logarithm of each row's sum of
+ * exponentials is kept; with it the gradient is one pass over the logits.
  *
  * linear_cross_entropy makes the logits too, a chunk of rows at a time. As the loss is a mean, what
  * each row has of its gradient is known before it, so a chunk's gradients follow its logits, which
@@ -39,15 +40,20 @@ static remat_value counted(struct remat_builder *b, const struct remat_node_info
     return OP3(select, OP2(equal, targets, ignored), NUMBER(0), x);
 }
 
-/* 1 / the number of rows that count, [] or [1, 1]. */
+/* 1 / the number of rows that count, [], [1] or [1, 1]; `inputs` are the node's, or stand for them.
+ */
 static remat_value share_of(struct remat_builder *b, const struct remat_node_info *node,
-                            remat_value targets)
+                            const remat_value *inputs, remat_value targets)
 {
     int64_t rows = remat_shape_elements(&b->graph->values[targets.i].shape);
-    if (!remat_node_attribute(node, "ignore_index"))
+    remat_value count = OPTIONAL(inputs, "count");
+    bool given = !remat_is_none(count.i);
+    if (!given && !remat_node_attribute(node, "ignore_index"))
         return NUMBER(1.0 / (double)rows);
-    remat_value row = remat_build_reshape(b, targets, (int64_t[]){1, rows}, 2);
-    remat_value count = OP1(row_sum, counted(b, node, row, NUMBER(1)));
+    if (!given) {
+        remat_value row = remat_build_reshape(b, targets, (int64_t[]){1, rows}, 2);
+        count = OP1(row_sum, counted(b, node, row, NUMBER(1)));
+    }
     return OP2(div, NUMBER(1), OP2(maximum, count, NUMBER(1)));
 }
 
@@ -83,6 +89,28 @@ static remat_value logits_gradient(struct remat_builder *b, const struct remat_n
     return in_classes(b, node, dx, 0);
 }
 
+/* The sum of each row, then of these. */
+OP_EXPAND(mean)
+{
+    struct remat_shape shape = b->graph->values[inputs[0].i].shape;
+    int64_t elements = remat_shape_elements(&shape), one[] = {1, 1};
+    remat_value x = F32(inputs[0]);
+    if (shape.rank == 0)
+        x = remat_build_reshape(b, x, one, 2);
+    remat_value sums = OP1(row_sum, x);
+    int64_t rows[] = {1, remat_shape_elements(&b->graph->values[sums.i].shape)};
+    remat_value sum = OP1(row_sum, remat_build_reshape(b, sums, rows, 2));
+    outputs[0] = remat_build_reshape(b, OP2(mul, sum, NUMBER(1.0 / (double)elements)), NULL, 0);
+}
+
+OP_DERIVE(mean)
+{
+    int64_t elements = remat_shape_elements(remat_input_shape(b->graph, node, 0));
+    remat_value each = remat_build_product(b, gradient, NUMBER(1.0 / (double)elements));
+    each = remat_build_repeat(b, each, node->inputs[0]);
+    in_gradients[0] = LIKE(each, node->inputs[0]);
+}
+
 static remat_status check_classes(remat_context *ctx, const struct remat_node_info *node,
                                   int64_t columns)
 {
@@ -102,13 +130,14 @@ OP_SHAPE(cross_entropy)
 OP_EXPAND(cross_entropy)
 {
     remat_value losses = row_losses(b, node, F32(inputs[0]), inputs[1], &outputs[1]);
-    remat_value mean = OP2(mul, OP1(row_sum, losses), share_of(b, node, inputs[1]));
+    remat_value mean = OP2(mul, OP1(row_sum, losses), share_of(b, node, inputs, inputs[1]));
     outputs[0] = remat_build_reshape(b, mean, NULL, 0);
 }
 
 OP_DERIVE(cross_entropy)
 {
-    remat_value x = F32(node->inputs[0]), share = share_of(b, node, node->inputs[1]);
+    remat_value x = F32(node->inputs[0]);
+    remat_value share = share_of(b, node, node->inputs, node->inputs[1]);
     share = remat_build_product(b, gradient, remat_build_reshape(b, share, NULL, 0));
     remat_value dx = logits_gradient(b, node, x, node->inputs[1], node->outputs[1], share);
     in_gradients[0] = LIKE(dx, node->inputs[0]);
@@ -201,7 +230,7 @@ OP_EXPAND(linear_cross_entropy)
     h.x = remat_build_rows(b, inputs[0]);
     h.targets = remat_build_reshape(b, inputs[2], &rows, 1);
     h.bias = OPTIONAL(inputs, "bias");
-    remat_value share = share_of(b, node, inputs[2]);
+    remat_value share = share_of(b, node, inputs, inputs[2]);
     h.share = remat_build_reshape(b, share, NULL, 0);
     for (int64_t begin = 0; begin < rows; begin += chunk)
         run_chunk(b, &h, begin, rows - begin < chunk ? rows : begin + chunk);

@@ -23,7 +23,7 @@ enum {
 
 const struct remat_op_info remat_op_table[REMAT_OP_COUNT] = {
 #define OP(name, facts, inputs_min, inputs_max, outputs, signature, executor, attributes, shape,   \
-           flops, derive, expand, layout)                                                          \
+           flops, derive, expand, layout, batch)                                                   \
     {#name,                                                                                        \
      facts,                                                                                        \
      inputs_min,                                                                                   \
@@ -36,7 +36,8 @@ const struct remat_op_info remat_op_table[REMAT_OP_COUNT] = {
      remat_flops_##flops,                                                                          \
      remat_derive_##derive,                                                                        \
      remat_expand_##expand,                                                                        \
-     REMAT_RULE_##layout},
+     REMAT_RULE_##layout,                                                                          \
+     REMAT_BATCH_RULE_##batch},
 #include "ops.def"
 #undef OP
 };

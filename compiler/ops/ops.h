@@ -12,7 +12,7 @@
 
 enum remat_op {
 #define OP(name, facts, inputs_min, inputs_max, outputs, signature, executor, attributes, shape,   \
-           flops, derive, expand, layout)                                                          \
+           flops, derive, expand, layout, batch)                                                   \
     REMAT_OP_##name,
 #include "ops.def"
 #undef OP
@@ -38,6 +38,12 @@ enum remat_layout_rule {
 #define REMAT_LAYOUT_RULE(name) REMAT_RULE_##name,
 #include "layout_rules.def"
 #undef REMAT_LAYOUT_RULE
+};
+
+enum remat_batch_rule {
+#define REMAT_BATCH_RULE(name) REMAT_BATCH_RULE_##name,
+#include "batch_rules.def"
+#undef REMAT_BATCH_RULE
 };
 
 struct remat_builder;
@@ -66,6 +72,7 @@ struct remat_op_info {
     void (*expand)(struct remat_builder *builder, const struct remat_node_info *node,
                    const remat_value *inputs, remat_value *outputs);
     enum remat_layout_rule layout;
+    enum remat_batch_rule batch;
 };
 
 extern const struct remat_op_info remat_op_table[REMAT_OP_COUNT]; /* op_table.c */
@@ -143,6 +150,7 @@ remat_status remat_graph_verify(remat_context *ctx, const struct remat_graph *gr
 
 /* bind.c: a copy of the graph in `arena`, verified, with every symbol replaced by its value;
  * strings and id lists are shared. Graph inputs whose axis 0 is the symbol "batch" become batched.
+ * With a batch of 1 the result has the `pair`, if the graph is valid with a batch of 2.
  * REMAT_ERROR_USAGE: a used symbol has no value. Other messages are those of remat_graph_verify. */
 remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_graph *graph, struct remat_graph **out);

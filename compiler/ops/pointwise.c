@@ -54,7 +54,7 @@ static const uint8_t flops_each[REMAT_OP_COUNT] = {
     [REMAT_OP_sgd] = 4,      [REMAT_OP_rms_norm] = 5, [REMAT_OP_layer_norm] = 9,
     [REMAT_OP_dropout] = 12, [REMAT_OP_gelu] = 30,    [REMAT_OP_relu] = 1,
     [REMAT_OP_silu] = 22,    [REMAT_OP_softmax] = 22, [REMAT_OP_cross_entropy] = 22,
-    [REMAT_OP_swiglu] = 23,  [REMAT_OP_adamw] = 20,
+    [REMAT_OP_swiglu] = 23,  [REMAT_OP_adamw] = 20,   [REMAT_OP_mean] = 1,
 };
 
 OP_FLOPS(pointwise)

@@ -43,6 +43,13 @@ static int64_t choose_rows(const struct remat_graph *graph, const struct loss_he
     return rows < ROWS_MIN ? ROWS_MIN : rows;
 }
 
+static remat_value optional(const struct remat_rebuild *r, const struct remat_node_info *node,
+                            const char *name)
+{
+    uint32_t k = remat_node_operand(node, name);
+    return remat_is_none(k) ? REMAT_NO_VALUE : r->values[node->inputs[k].i];
+}
+
 static remat_status replace(struct remat_rebuild *r, const struct loss_head *head,
                             uint32_t loss_chunk)
 {
@@ -53,18 +60,16 @@ static remat_status replace(struct remat_rebuild *r, const struct loss_head *hea
         remat_attribute_int("transpose_weight", remat_node_int(linear, "transpose_weight", 0))};
     for (uint32_t k = 0; k < loss->attribute_count; k++) /* ignore_index, classes */
         attributes[2 + k] = loss->attributes[k];
-    uint32_t bias = remat_node_operand(linear, "bias");
-    const remat_value inputs[4] = {r->values[linear->inputs[0].i], r->values[linear->inputs[1].i],
-                                   r->values[loss->inputs[1].i],
-                                   remat_is_none(bias) ? REMAT_NO_VALUE
-                                                       : r->values[linear->inputs[bias].i]};
+    const remat_value inputs[5] = {r->values[linear->inputs[0].i], r->values[linear->inputs[1].i],
+                                   r->values[loss->inputs[1].i], optional(r, linear, "bias"),
+                                   optional(r, loss, "count")};
     remat_value outputs[4];
     struct remat_builder b = {.arena = r->arena,
                               .graph = r->to,
                               .scope = loss->scope,
                               .phase = loss->phase,
                               .name = r->from->values[loss->outputs[0].i].name};
-    remat_status st = remat_build_checked(&b, REMAT_OP_linear_cross_entropy, inputs, 4, attributes,
+    remat_status st = remat_build_checked(&b, REMAT_OP_linear_cross_entropy, inputs, 5, attributes,
                                           2 + loss->attribute_count, outputs);
     if (st == REMAT_OK)
         remat_rebuild_replace(r, loss->outputs[0], outputs[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One step in microbatches: a rank's one after the other, ranks at the same time. Rank r has
- * microbatches r M to r M + M - 1. Gradients and outputs are averaged over all of them: added up in
- * a state over a rank's M, then over the ranks.
+ * microbatches r M to r M + M - 1. Gradients and outputs are averaged over all of them, or summed:
+ * added up in a state over a rank's M, then over the ranks.
  *
  * The session writes the number of the microbatch and the rank's coordinate into tensors, so
  * commands never change. A microbatch's rows come first and stand for the inputs; each gradient and
@@ -17,6 +17,9 @@
 #include "mesh.h"
 #include "rebuild.h"
 
+/* Of an average over all microbatches what one of them adds is a share; of a sum it is all.
+ * "Average" is said of both. */
+
 enum { PIECES_MAX = 16 }; /* as many as concat joins */
 
 struct batch_divider {
@@ -26,8 +29,9 @@ struct batch_divider {
     int64_t microbatches, ranks, all; /* of a rank; the ranks; the product */
     remat_value number, first;        /* of the microbatch; first: 1 in microbatch 0, else 0 */
     remat_value place;                /* its number among all */
+    double share;                     /* of what one adds in the average; 1 of a sum */
     bool scaled;                      /* what is averaged has been: it is a share of the average */
-    bool *averaged;                   /* by old value: a gradient or an output */
+    bool *averaged, *sums;            /* by old value: a gradient or an output; it is summed */
     remat_value *means;               /* by old value, where there is one microbatch */
 };
 
@@ -153,16 +157,12 @@ static remat_status divide_inputs(struct batch_divider *d)
     return st;
 }
 
-/* --- after a node --- */
+/* --- states --- */
 
-/* A microbatch's share of the average. */
-static remat_value scale(struct batch_divider *d, remat_value one)
+static remat_value add_state(struct batch_divider *d, const struct remat_value_info *of,
+                             const char *name, uint8_t role)
 {
-    struct remat_builder *b = &d->b;
-    if (d->scaled)
-        return one;
-    one = remat_build_cast(b, one, REMAT_F32);
-    return remat_build2(b, REMAT_OP_mul, one, remat_build_constant(b, 1.0 / (double)d->all));
+    return remat_add_input(&d->b, name, REMAT_F32, of->shape, role);
 }
 
 static remat_value assign(struct batch_divider *d, remat_value state, remat_value value,
@@ -174,6 +174,73 @@ static remat_value assign(struct batch_divider *d, remat_value state, remat_valu
     d->r.to->values[next.i].role = role;
     add_update(d, state, next);
     return next;
+}
+
+/* --- counts of the whole batch --- */
+
+/* The whole input, of all microbatches, or slices of it. */
+static remat_value build_ids(struct batch_divider *d, const struct remat_graph *graph,
+                             remat_value ids)
+{
+    const struct remat_node_info *node = remat_producer_info(graph, ids);
+    if (node)
+        return remat_build_slice(&d->b, build_ids(d, graph, node->inputs[0]),
+                                 (uint32_t)remat_node_int(node, "axis", 0),
+                                 remat_node_int(node, "begin", 0), remat_node_int(node, "end", 0));
+    remat_value input = {0};
+    while (!remat_is_none(d->r.to->values[input.i].node.i) ||
+           strcmp(d->r.to->values[input.i].name, graph->values[ids.i].name) != 0)
+        input.i++;
+    return input;
+}
+
+/* f32 [1]: row by row, then of the rows, so that a GPU counts rows at the same time. */
+static remat_value build_count(struct batch_divider *d, const struct remat_counted *counted)
+{
+    struct remat_builder *b = &d->b;
+    remat_value ids = build_ids(d, counted->graph, counted->ids), one = remat_build_constant(b, 1);
+    remat_value ignored = remat_build_constant(b, (double)counted->ignored);
+    remat_value zero = remat_build_constant(b, 0);
+    ignored = remat_build2(b, REMAT_OP_equal, ids, ignored);
+    remat_value each = remat_build3(b, REMAT_OP_select, ignored, zero, one);
+    remat_value rows = remat_build1(b, REMAT_OP_row_sum, each);
+    int64_t count = remat_shape_elements(&d->r.to->values[rows.i].shape);
+    rows = remat_build_reshape(b, rows, (int64_t[]){1, count}, 2);
+    return remat_build_reshape(b, remat_build1(b, REMAT_OP_row_sum, rows), (int64_t[]){1}, 1);
+}
+
+/* With several microbatches in a state, which is complete before the first of them. */
+static void add_counts(struct batch_divider *d)
+{
+    const struct remat_graph *from = d->r.from;
+    for (remat_value v = {0}; v.i < from->value_count; v.i++) {
+        const struct remat_value_info *info = &from->values[v.i];
+        if (!info->counted)
+            continue;
+        d->b.prefix = info->name;
+        d->b.counter = 0;
+        remat_value count = build_count(d, info->counted);
+        if (d->microbatches > 1) {
+            remat_value state = add_state(d, info, info->name, REMAT_ROLE_STEP_STATE);
+            d->r.to->values[state.i].ahead = true;
+            count = assign(d, state, count, info->name);
+        }
+        d->r.values[v.i] = count;
+    }
+}
+
+/* --- after a node --- */
+
+/* A microbatch's share of the average. */
+static remat_value scale(struct batch_divider *d, remat_value one)
+{
+    struct remat_builder *b = &d->b;
+    if (d->scaled)
+        return one;
+    one = remat_build_cast(b, one, REMAT_F32);
+    if (d->share == 1)
+        return one;
+    return remat_build2(b, REMAT_OP_mul, one, remat_build_constant(b, d->share));
 }
 
 /* The sum over the microbatches, in a state. */
@@ -261,12 +328,6 @@ static remat_value average_gradient(struct batch_divider *d, remat_value own,
     return remat_build_gather(&d->b, "dp", sum, &of->shape);
 }
 
-static remat_value add_state(struct batch_divider *d, const struct remat_value_info *of,
-                             const char *name, uint8_t role)
-{
-    return remat_add_input(&d->b, name, REMAT_F32, of->shape, role);
-}
-
 /* With several ranks accumulators are a rank's own, and only the average has name and role. */
 static remat_value average_microbatches(struct batch_divider *d, remat_value one,
                                         const struct remat_value_info *of)
@@ -321,6 +382,7 @@ static void average(struct batch_divider *d, remat_value old)
 {
     const struct remat_value_info info = d->r.from->values[old.i];
     remat_value mean = d->r.values[old.i];
+    d->share = d->sums[old.i] ? 1 : 1.0 / (double)d->all;
     d->b.scope = d->r.from->nodes[info.node.i].scope;
     d->b.phase = d->r.from->nodes[info.node.i].phase;
     d->b.prefix = suffixed(d, info.name, "mean");
@@ -366,6 +428,7 @@ static remat_status find_averaged(struct batch_divider *d)
             "the graph updates \"%s\": a step that updates by itself has no microbatches",
             from->values[from->updates[0].state.i].name);
     REMAT_NEW(d->r.arena, d->averaged, from->value_count);
+    REMAT_NEW(d->r.arena, d->sums, from->value_count);
     for (uint32_t o = 0; o < from->output_count; o++) {
         const struct remat_value_info *info = &from->values[from->outputs[o].i];
         if (info->dtype != REMAT_F32 || remat_shape_elements(&info->shape) != 1 ||
@@ -375,10 +438,14 @@ static remat_status find_averaged(struct batch_divider *d)
                 "output \"%s\" is not one computed f32 element, which microbatches average",
                 info->name);
         d->averaged[from->outputs[o].i] = true;
+        d->sums[from->outputs[o].i] = from->summed && from->summed[o];
     }
+    bool sums = from->summed && from->output_count && from->summed[0]; /* and so do gradients */
     for (uint32_t v = 0; v < from->value_count; v++) {
-        d->averaged[v] |= from->values[v].role == REMAT_ROLE_GRADIENT;
-        count += d->averaged[v];
+        bool gradient = from->values[v].role == REMAT_ROLE_GRADIENT;
+        d->averaged[v] |= gradient;
+        d->sums[v] |= gradient && sums;
+        count += d->averaged[v] || from->values[v].counted;
         if (d->averaged[v] && !remat_dtype_is_float(from->values[v].dtype))
             return remat_error(d->r.arena->ctx, REMAT_ERROR_INVALID,
                                "gradient \"%s\" is i32, which has no average",
@@ -407,11 +474,17 @@ REMAT_PASS(microbatches)
     d.all = d.microbatches * d.ranks;
     if (d.all < 2 || graph->node_count == 0)
         return remat_pass_nothing(graph, out);
-    d.r = remat_rebuild_begin(arena, graph, 2);
+    bool *counts;
+    REMAT_NEW(arena, counts, graph->value_count);
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        counts[v] = graph->values[v].counted != NULL;
+    d.r = remat_rebuild_begin_without(arena, graph, 2, counts);
+    d.r.to->summed = NULL;
     d.b = (struct remat_builder){.arena = arena, .graph = d.r.to, .phase = REMAT_PHASE_FORWARD};
     REMAT_CHECK(find_averaged(&d));
     add_place(&d);
     REMAT_CHECK(divide_inputs(&d));
+    add_counts(&d);
     divide_nodes(&d);
     if (d.microbatches == 1)
         set_outputs(&d);

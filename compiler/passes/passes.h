@@ -37,6 +37,14 @@ static inline remat_status remat_pass_nothing(const struct remat_graph *graph,
     return REMAT_OK;
 }
 
+/* With several microbatches, or ranks along axis "dp" of graph->mesh: finds which outputs add up
+ * over the microbatches of all ranks (graph->summed), and gives a cross_entropy that ignores
+ * targets the operand `count`, the graph input "NAME.count" (`counted`), which the pass
+ * microbatches computes. INVALID, naming output and node: an output is neither sum nor mean over
+ * the entries of the batch, or counts targets that are no input. Of a graph as it was bound, so
+ * before all others. */
+REMAT_PASS(losses);
+
 /* Merges constants with equal data into the first of them. */
 REMAT_PASS(constants);
 
@@ -74,9 +82,11 @@ REMAT_PASS(tensor_parallel);
  * the session writes). Random numbers depend on their place in the whole batch. Every gradient
  * "P.grad" is averaged over the microbatches in an f32 accumulator of that name (graph input of
  * role GRADIENT), every output in a tensor of its name (role OUTPUT): the first microbatch sets
- * them, the others add to them. The graph has updates in place of outputs. With settings->zero a
- * gradient that the ranks divide stays in flat parts, and with 3 so is its accumulator. INVALID: an
- * output is not one f32 element, or the graph has updates. */
+ * them, the others add to them. What graph->summed says, and gradients with the first output, is
+ * summed instead. What is `counted` is computed from the whole inputs, and with several
+ * microbatches in a state of its name (`ahead`). The graph has updates in place of outputs. With
+ * settings->zero a gradient that the ranks divide stays in flat parts, and with 3 so is its
+ * accumulator. INVALID: an output is not one f32 element, or the graph has updates. */
 REMAT_PASS(microbatches);
 
 /* With settings->zero 3: every parameter that the ranks along "dp" divide becomes this rank's flat
@@ -113,11 +123,12 @@ REMAT_PASS(forward_only);
 
 /* --- steps that are no passes --- */
 
-/* split.c: cuts a training graph with microbatches in two: what every microbatch does, or the
- * `update` after the last one: the nodes of phase OPTIMIZER, which read the accumulators, and what
- * else these need. */
+/* split.c: a part of a graph with microbatches: what is complete before the first of them (states
+ * that are `ahead`); what each of them does; the update after the last one: the nodes of phase
+ * OPTIMIZER, which read the accumulators, and what else these need. */
+enum remat_split_part { REMAT_SPLIT_AHEAD, REMAT_SPLIT_MICROBATCH, REMAT_SPLIT_UPDATE };
 struct remat_graph *remat_split(struct remat_arena *arena, const struct remat_graph *graph,
-                                bool update);
+                                enum remat_split_part part);
 
 /* pitch.c: pads rows to a pitch of whole 64 elements if they are not aligned to 16 bytes and the
  * padding adds at most 1/16; matrix units need the alignment (logits over 50,257 ids get a pitch of

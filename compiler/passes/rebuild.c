@@ -6,6 +6,13 @@
 struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from,
                                          uint32_t room)
 {
+    return remat_rebuild_begin_without(arena, from, room, NULL);
+}
+
+struct remat_rebuild remat_rebuild_begin_without(struct remat_arena *arena,
+                                                 const struct remat_graph *from, uint32_t room,
+                                                 const bool *dropped)
+{
     assert(room > 0);
     struct remat_graph *to = remat_copy(arena, from, 1, sizeof *from);
     struct remat_rebuild r = {.arena = arena, .from = from, .to = to};
@@ -21,7 +28,7 @@ struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct
     for (uint32_t n = 0; n < from->node_count; n++)
         r.groups[n] = REMAT_NONE;
     for (uint32_t v = 0; v < from->value_count; v++)
-        r.values[v] = remat_is_none(from->values[v].node.i)
+        r.values[v] = remat_is_none(from->values[v].node.i) && !(dropped && dropped[v])
                           ? remat_graph_add_value(arena, r.to, &from->values[v])
                           : REMAT_NO_VALUE;
     return r;

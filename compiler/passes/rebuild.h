@@ -19,6 +19,10 @@ struct remat_rebuild {
  * values and nodes. */
 struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from,
                                          uint32_t room);
+/* The same without the graph inputs that `dropped` has, by value; their values are none yet. */
+struct remat_rebuild remat_rebuild_begin_without(struct remat_arena *arena,
+                                                 const struct remat_graph *from, uint32_t room,
+                                                 const bool *dropped);
 /* New ids of the node's inputs, in the arena. */
 remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_node_info *node);
 /* The new number of an old group. */

@@ -318,7 +318,7 @@ def test_option_faults(so):
           f"options of one of both: {sorted(set(names) ^ set(tool))}")
     for name, value, message in (("ac-mode", "ful", ""), ("recompute-granularity", "full", "needs --recompute-method"),
                                  ("recompute-num-layers", "x", "is not"), ("solver", "fast", "accepted: per-op|manual"),
-                                 ("gradient-checkpointing", "yes", "accepted: true, false"), ("time-limit", "2 min", "not a time"), ("print-after", "nothing", "accepted: indices"),
+                                 ("gradient-checkpointing", "yes", "accepted: true, false"), ("time-limit", "2 min", "not a time"), ("print-after", "nothing", "accepted: losses, indices"),
                                  ("time-limit", "nan", "not a time"), ("budget", "80G", "ambiguous"), ("ranks", "0", "1 to 65536"), ("microbatches", "many", "or auto"), ("save", "nothing", "matches no scope"),
                                  ("reserve", "-5", "negative"), ("threads", "4096", "1 to 1024"), ("mesh", "", "not empty"), ("ranks", "2", "one division")):
         own = so.make("remat_compile_options_create", so.context)

@@ -36,7 +36,6 @@ def read_arguments(arguments):
     add("--batch", type=int, required=True)
     add("--seq", type=int, required=True)
     add("--source-seq", type=int, help="of an encoder (default: as --seq)")
-    add("--microbatches", type=int, default=1, help="of a step (default: %(default)s)")
     add("--steps", type=int, default=10, help="AdamW updates (default: %(default)s)")
     add("--lr", type=float, default=3e-4, help="(default: %(default)s)")
     add("--weight-decay", type=float, default=0.01, help="(default: %(default)s)")
@@ -146,7 +145,7 @@ def compare_gradients(report, model, ours, ids):
             if chosen >> i & 1:
                 flips.setdefault(layer, []).append(element)
         model.flips = flips
-        loss, theirs = torch_gpt2.loss_and_grads(model, ids, report.options.microbatches)
+        loss, theirs = torch_gpt2.loss_and_grads(model, ids)
         rows = gradient_rows(load_like(ours, theirs), theirs, report.options)
         worst = max(value / limit if value == value else float("inf") for _, value, limit in rows)
         if best is None or worst < best[0]:
@@ -185,7 +184,6 @@ def main(arguments):
     if options.weights_after:
         losses, params = torch_gpt2.train(model, ids_of, options.steps, options.lr,
                                           options.weight_decay,
-                                          microbatches=options.microbatches,
                                           clip_norm=options.clip_norm)
         compare_parameters(report, load_like(options.weights_after, params), params, options)
     compare_losses(report, read_losses(options.losses), losses, options)

@@ -89,7 +89,7 @@ def compare(family, tools):
     model = Adapted(torch_families.build(family, base, HEADS), adapters)
     options = argparse.Namespace(steps=STEPS, lr=LR, worst=3, first_loss_limit=1e-6, loss_limit=1e-5,
                                  gradient_limit=1e-5, gradient_floor=1e-6, parameter_max=None,
-                                 parameter_rms=1e-3, microbatches=1, losses="remat-run")
+                                 parameter_rms=1e-3, losses="remat-run")
     report = compare_gradients.Report(options)
     text = feed.read_text(harness.TEXT)
 

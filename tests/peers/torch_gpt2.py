@@ -131,23 +131,13 @@ class Gpt2:
         return cross_entropy(logits, targets)
 
 
-def divided(ids, microbatches):
-    """ids as of feed.inputs, in equal microbatches."""
-    parts = zip(*(value.chunk(microbatches) for value in ids.values()))
-    return [dict(zip(ids, part)) for part in parts]
-
-
-def loss_and_grads(model, ids, microbatches=1):
-    """The loss as a float and name -> gradient, averaged over the microbatches; ids as of
-    feed.inputs."""
-    total = 0.0
+def loss_and_grads(model, ids):
+    """The loss as a float and name -> gradient; ids as of feed.inputs."""
     for param in model.params.values():
         param.grad = None
-    for part in divided(ids, microbatches):
-        loss = model.loss(**part) / microbatches
-        loss.backward()
-        total += loss.item()
-    return total, {name: param.grad for name, param in model.params.items()}
+    loss = model.loss(**ids)
+    loss.backward()
+    return loss.item(), {name: param.grad for name, param in model.params.items()}
 
 
 def decays(name):
@@ -161,18 +151,17 @@ def adamw(model, lr, weight_decay=0.01, fused=False):
     return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.999), eps=1e-8, fused=fused)
 
 
-def train(model, ids_of, steps, lr, weight_decay=0.01, fused=False, microbatches=1, clip_norm=None):
+def train(model, ids_of, steps, lr, weight_decay=0.01, fused=False, clip_norm=None):
     """Losses before each of `steps` updates and after the last, so steps + 1 of them; the parameters.
     ids_of(step), counted from 1, gives the step's data."""
     optimizer = adamw(model, lr, weight_decay, fused)
     losses = []
     for step in range(1, steps + 1):
-        loss, _ = loss_and_grads(model, ids_of(step), microbatches)
+        loss, _ = loss_and_grads(model, ids_of(step))
         if clip_norm:
             torch.nn.utils.clip_grad_norm_(model.params.values(), clip_norm)
         optimizer.step()
         losses.append(loss)
     with torch.no_grad():
-        parts = divided(ids_of(steps + 1), microbatches)
-        losses.append(sum(model.loss(**part).item() for part in parts) / microbatches)
+        losses.append(model.loss(**ids_of(steps + 1)).item())
     return losses, {name: param.detach() for name, param in model.params.items()}

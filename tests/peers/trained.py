@@ -62,7 +62,7 @@ def compare(tool, case, work):
         "--weights", work / "initial.safetensors", "--gradients", work / "gradients.safetensors",
         "--losses", work / "losses.jsonl", "--weights-after", work / "after.safetensors", "--text", TEXT,
         "--heads", case.heads, "--batch", case.batch, "--seq", case.seq, "--steps", case.steps, "--lr", 3e-4,
-        "--family", case.family, "--microbatches", case.microbatches, *clip_norm)])
+        "--family", case.family, *clip_norm)])
 
 
 def main():

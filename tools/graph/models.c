@@ -75,9 +75,8 @@ fail:
     return st;
 }
 
-remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
-                                  const struct remat_model_settings *settings,
-                                  struct remat_graph **out)
+static remat_status generate(remat_context *ctx, struct remat_arena *arena,
+                             const struct remat_model_settings *settings, struct remat_graph **out)
 {
     remat_status st = REMAT_OK;
     struct remat_model_settings s = *settings;
@@ -108,4 +107,19 @@ remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
     return REMAT_OK;
 fail:
     return st;
+}
+
+remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
+                                  const struct remat_model_settings *settings,
+                                  struct remat_graph **out)
+{
+    struct remat_model_settings two = *settings;
+    struct remat_graph *pair;
+    REMAT_CHECK(generate(ctx, arena, settings, out));
+    two.batch = 2;
+    if (settings->batch != 1)
+        return REMAT_OK;
+    REMAT_CHECK(generate(ctx, arena, &two, &pair));
+    (*out)->pair = pair;
+    return REMAT_OK;
 }

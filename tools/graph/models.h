@@ -25,7 +25,7 @@ const char *remat_model_alias(const char *preset);
 
 /* Builds and verifies the graph. A bad setting is REMAT_ERROR_USAGE; the message names the setting
  * as an option (--heads), its value and what is accepted. A glob of the settings that matches no
- * parameter is one, and so is freezing all. */
+ * parameter is one, and so is freezing all. With a batch of 1 the graph has its `pair`. */
 remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_model_settings *settings,
                                   struct remat_graph **out);

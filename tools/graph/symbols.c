@@ -135,6 +135,7 @@ remat_status remat_model_generate_symbolic(remat_context *ctx, struct remat_aren
                                          *length_of(&s, &symbols[k])));
         REMAT_TRY(mark(ctx, scratch, &s, &symbols[k], before, graph));
     }
+    graph->pair = NULL;
     *out = graph;
 fail:
     remat_scratch_close(scratch);

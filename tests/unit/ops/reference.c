@@ -122,6 +122,7 @@ static evaluate_function *const functions[REMAT_OP_COUNT] = {
     [REMAT_OP_dropout] = evaluate_dropout,
     [REMAT_OP_cast] = evaluate_cast,
     [REMAT_OP_cross_entropy] = evaluate_cross_entropy,
+    [REMAT_OP_mean] = evaluate_mean,
     [REMAT_OP_linear_cross_entropy] = evaluate_linear_cross_entropy,
     [REMAT_OP_adamw_coefficients] = evaluate_adamw_coefficients,
     [REMAT_OP_adamw] = evaluate_adamw,

@@ -46,6 +46,21 @@ static double picked(const double *logits, int64_t n, double target)
     return target >= 0 && target < (double)n ? logits[(int64_t)target] : -INFINITY;
 }
 
+void evaluate_mean(const struct call *c)
+{
+    int64_t n = count_of(c->in_shape[0]);
+    for (int64_t i = 0; i < n; i++)
+        c->out[0][0] += c->in[0][i] / (double)n;
+}
+
+/* What the sum of losses is divided by: the given count, else the number of counted rows. */
+static double divisor(const struct call *c, int64_t counted)
+{
+    uint32_t k = remat_node_operand(c->node, "count");
+    double count = k == REMAT_NONE ? (double)counted : c->in[k][0];
+    return count < 1 ? 1 : count;
+}
+
 void evaluate_cross_entropy(const struct call *c)
 {
     int64_t n = last_of(c->in_shape[0]), rows = count_of(c->out_shape[1]), counted = 0;
@@ -61,7 +76,7 @@ void evaluate_cross_entropy(const struct call *c)
         c->out[0][0] += log(sum) - picked(c->in[0] + r * n, classes, c->in[1][r]);
         counted++;
     }
-    c->out[0][0] /= counted ? (double)counted : 1;
+    c->out[0][0] /= divisor(c, counted);
 }
 
 /* Row by row, with the gradients of the mean over all rows that count. */
@@ -75,19 +90,21 @@ void evaluate_linear_cross_entropy(const struct call *c)
     bool ignores = has_attribute(c, "ignore_index");
     for (int64_t r = 0; r < rows; r++)
         counted += !ignores || c->in[2][r] != (double)attribute(c, "ignore_index");
+    double by = divisor(c, counted);
+    uint32_t bias = remat_node_operand(c->node, "bias");
     for (int64_t r = 0; r < rows; r++) {
         double sum = 0;
         if (ignores && c->in[2][r] == (double)attribute(c, "ignore_index"))
             continue;
         for (int64_t i = 0; i < classes; i++) {
-            logits[i] = c->node->input_count > 3 ? c->in[3][i] : 0;
+            logits[i] = bias == REMAT_NONE ? 0 : c->in[bias][i];
             for (int64_t p = 0; p < k; p++)
                 logits[i] += c->in[0][r * k + p] * c->in[1][p * across + i * down];
             sum += exp(logits[i]);
         }
-        c->out[0][0] += (log(sum) - picked(logits, classes, c->in[2][r])) / (double)counted;
+        c->out[0][0] += (log(sum) - picked(logits, classes, c->in[2][r])) / by;
         for (int64_t i = 0; i < classes; i++) {
-            double g = (exp(logits[i]) / sum - (i == (int64_t)c->in[2][r])) / (double)counted;
+            double g = (exp(logits[i]) / sum - (i == (int64_t)c->in[2][r])) / by;
             c->out[3][i] += g;
             for (int64_t p = 0; p < k; p++) {
                 c->out[1][r * k + p] += g * c->in[1][p * across + i * down];

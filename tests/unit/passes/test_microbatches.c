@@ -113,8 +113,8 @@ static void check_step(uint32_t microbatches, uint8_t optimizer)
     joint = prepare(&part, microbatches);
     if (!once || !joint)
         return;
-    microbatch = remat_split(&part.arena, joint, false);
-    update = remat_split(&part.arena, joint, true);
+    microbatch = remat_split(&part.arena, joint, REMAT_SPLIT_MICROBATCH);
+    update = remat_split(&part.arena, joint, REMAT_SPLIT_UPDATE);
     bool split = remat_graph_verify(part.ctx, microbatch) == REMAT_OK &&
                  remat_graph_verify(part.ctx, update) == REMAT_OK;
     if (!CHECK(split, "split: %s", remat_context_message(part.ctx)))
