@@ -153,7 +153,8 @@ remat_status remat_compiled_create(remat_context *ctx, const remat_graph_builder
 {
     *out = NULL;
     REMAT_CHECK(remat_check_finished(ctx, graph));
-    remat_compiled *c = *out = remat_handle_open(ctx, sizeof *c);
+    REMAT_CHECK(remat_handle_check(ctx, options, "options"));
+    remat_compiled *c = *out = remat_handle_open(ctx, "plan", sizeof *c);
     if (!c)
         return REMAT_ERROR_MEMORY;
     c->options = options;
@@ -210,6 +211,7 @@ static remat_status make_data(void *user)
 
 remat_status remat_check_planned(remat_context *ctx, const remat_compiled *c)
 {
+    REMAT_CHECK(remat_handle_check(ctx, c, "plan"));
     return c->planned.program ? REMAT_OK
                               : remat_error(ctx, REMAT_ERROR_USAGE, "there is no plan: none fits");
 }

@@ -81,6 +81,10 @@ remat_status remat_compiled_report(remat_context *ctx, const remat_compiled *com
 {
     struct report_writing w = {.ctx = ctx, .c = compiled, .write = write, .user = user};
     remat_handle_take(spec, sizeof w.spec, &w.spec);
+    if (compiled)
+        REMAT_CHECK(remat_handle_check(ctx, compiled, "plan"));
+    if (w.spec.trade)
+        REMAT_CHECK(remat_handle_check(ctx, w.spec.trade, "curve"));
     return remat_guard(ctx, write_report, &w);
 }
 
@@ -93,5 +97,6 @@ remat_status remat_compiled_explain(remat_context *ctx, const remat_compiled *co
                                .explains = true,
                                .write = write,
                                .user = user};
+    REMAT_CHECK(remat_handle_check(ctx, compiled, "plan"));
     return remat_guard(ctx, write_report, &w);
 }

@@ -29,6 +29,39 @@ static remat_status invalid_node(remat_graph_builder *g, const remat_node_spec *
                        name ? name : "", what, value ? value : "");
 }
 
+/* --- ids --- */
+
+/* Of values: the graph's tag above the index. With one context 255 graphs in turn have another one
+ * each; REMAT_ABSENT is no id. */
+enum { INDEX_BITS = 24, TAGS = 255 };
+#define VALUES_MAX (UINT32_C(1) << INDEX_BITS)
+
+static uint32_t id_of(const remat_graph_builder *g, uint32_t index)
+{
+    return g->tag << INDEX_BITS | index;
+}
+
+/* NULL: it is one of the graph's values. */
+static const char *find_id_fault(const remat_graph_builder *g, uint32_t id)
+{
+    if (id >> INDEX_BITS == g->tag)
+        return id % VALUES_MAX < g->graph->value_count ? NULL : "no value so far";
+    return id >> INDEX_BITS < TAGS ? "a value of another graph" : "no value";
+}
+
+static remat_value value_of(uint32_t id)
+{
+    return (remat_value){id % VALUES_MAX};
+}
+
+static remat_status check_room(const remat_graph_builder *g, uint32_t count)
+{
+    if (count <= VALUES_MAX - g->graph->value_count)
+        return REMAT_OK;
+    return remat_error(g->handle.ctx, REMAT_ERROR_INVALID, "graph \"%.200s\": more than %u values",
+                       g->graph->name, VALUES_MAX);
+}
+
 /* --- a graph --- */
 
 static remat_status begin(void *user)
@@ -43,10 +76,11 @@ static remat_status begin(void *user)
 remat_status remat_graph_builder_create(remat_context *ctx, const char *name,
                                         remat_graph_builder **out)
 {
-    remat_graph_builder *g = *out = remat_handle_open(ctx, sizeof *g);
+    remat_graph_builder *g = *out = remat_handle_open(ctx, "graph", sizeof *g);
     if (!g)
         return REMAT_ERROR_MEMORY;
     struct addition a = {.to = g, .name = name};
+    g->tag = ctx->graph_count++ % TAGS;
     remat_status st = remat_guard(ctx, begin, &a);
     if (st != REMAT_OK)
         remat_graph_builder_destroy(out);
@@ -61,6 +95,7 @@ void remat_graph_builder_destroy(remat_graph_builder **graph)
 
 static remat_status check_open(const remat_graph_builder *g)
 {
+    REMAT_CHECK(remat_handle_check(NULL, g, "graph"));
     return g->finished
                ? remat_error(g->handle.ctx, REMAT_ERROR_USAGE,
                              "graph \"%.200s\" is finished and takes nothing more", g->graph->name)
@@ -145,7 +180,7 @@ static remat_status add_input(void *user)
 {
     struct addition *a = user;
     remat_value v = add_value(a->to, a->value, REMAT_ROLE_INPUT);
-    *a->out = v.i;
+    *a->out = id_of(a->to, v.i);
     return REMAT_OK;
 }
 
@@ -155,6 +190,7 @@ remat_status remat_graph_builder_add_input(remat_graph_builder *graph,
     remat_value_spec taken = value_at(value, 0);
     struct addition a = {.to = graph, .value = &taken, .out = out_value};
     REMAT_CHECK(check_open(graph));
+    REMAT_CHECK(check_room(graph, 1));
     REMAT_CHECK(check_value(graph, &taken));
     return remat_guard(graph->handle.ctx, add_input, &a);
 }
@@ -173,7 +209,7 @@ static remat_status add_constant(void *user)
         first = remat_constant_find_or_add(&g->handle.arena, g->graph, &g->constants, v);
     if (fault || first.i != v.i)
         g->graph->value_count--;
-    *a->out = first.i;
+    *a->out = id_of(g, first.i);
     return fault ? remat_error(g->handle.ctx, REMAT_ERROR_INVALID, "value \"%.200s\": %s",
                                a->value->name, fault)
                  : REMAT_OK;
@@ -187,6 +223,7 @@ remat_status remat_graph_builder_add_constant(remat_graph_builder *graph,
     struct addition a = {
         .to = graph, .value = &taken, .data = data, .bytes = bytes, .out = out_value};
     REMAT_CHECK(check_open(graph));
+    REMAT_CHECK(check_room(graph, 1));
     REMAT_CHECK(check_value(graph, &taken));
     if (!data || !bytes)
         return remat_error(graph->handle.ctx, REMAT_ERROR_INVALID, "value \"%.200s\": no data",
@@ -228,11 +265,14 @@ static remat_status read_phase(remat_graph_builder *g, const remat_node_spec *no
 
 static remat_status check_node(remat_graph_builder *g, const remat_node_spec *node)
 {
-    for (uint32_t k = 0; k < node->input_count; k++)
-        if (node->inputs[k] >= g->graph->value_count && node->inputs[k] != REMAT_ABSENT)
-            return remat_error(
-                g->handle.ctx, REMAT_ERROR_INVALID, "node \"%.200s\": input %u is no value so far",
-                node->output_count && node->outputs[0].name ? node->outputs[0].name : "", k);
+    const char *name = node->output_count ? node->outputs[0].name : NULL;
+    REMAT_CHECK(check_room(g, node->output_count));
+    for (uint32_t k = 0; k < node->input_count; k++) {
+        const char *fault = find_id_fault(g, node->inputs[k]);
+        if (fault && node->inputs[k] != REMAT_ABSENT)
+            return remat_error(g->handle.ctx, REMAT_ERROR_INVALID,
+                               "node \"%.200s\": input %u is %s", name ? name : "", k, fault);
+    }
     for (uint32_t k = 0; k < node->output_count; k++) {
         remat_value_spec value = value_at(node->outputs, k);
         REMAT_CHECK(check_value(g, &value));
@@ -268,7 +308,7 @@ static remat_status add_node(void *user)
             absent |= k < 32 ? 1u << k : 0;
         } else {
             info.absent = absent;
-            inputs[info.input_count++].i = from->inputs[k];
+            inputs[info.input_count++] = value_of(from->inputs[k]);
         }
     for (uint32_t k = 0; k < from->output_count; k++) {
         remat_value_spec value = value_at(from->outputs, k);
@@ -277,7 +317,7 @@ static remat_status add_node(void *user)
     info.inputs = inputs;
     info.outputs = outputs;
     info.attributes = attributes;
-    *a->out = outputs[0].i;
+    *a->out = id_of(g, outputs[0].i);
     remat_graph_append_node(&g->handle.arena, g->graph, &info);
     return REMAT_OK;
 }
@@ -316,7 +356,7 @@ static remat_status add_update(void *user)
 {
     struct addition *a = user;
     REMAT_PUSH(&a->to->handle.arena, &a->to->updates,
-               ((struct remat_update){{a->id}, {a->second}}));
+               ((struct remat_update){value_of(a->id), value_of(a->second)}));
     return REMAT_OK;
 }
 
@@ -325,9 +365,14 @@ remat_status remat_graph_builder_add_update(remat_graph_builder *graph, uint32_t
 {
     struct addition a = {.to = graph, .id = state, .second = value};
     REMAT_CHECK(check_open(graph));
-    if (state >= graph->graph->value_count || value >= graph->graph->value_count)
-        return remat_error(graph->handle.ctx, REMAT_ERROR_INVALID, "update of %u by %u: no values",
-                           state, value);
+    const char *fault = find_id_fault(graph, state);
+    if (fault)
+        return remat_error(graph->handle.ctx, REMAT_ERROR_INVALID, "update: the state is %s",
+                           fault);
+    fault = find_id_fault(graph, value);
+    if (fault)
+        return remat_error(graph->handle.ctx, REMAT_ERROR_INVALID, "update: the new version is %s",
+                           fault);
     return remat_guard(graph->handle.ctx, add_update, &a);
 }
 
@@ -385,7 +430,7 @@ remat_status remat_graph_builder_describe(remat_graph_builder *graph, const char
 static remat_status add_output(void *user)
 {
     struct addition *a = user;
-    REMAT_PUSH(&a->to->handle.arena, &a->to->outputs, (remat_value){a->id});
+    REMAT_PUSH(&a->to->handle.arena, &a->to->outputs, value_of(a->id));
     return REMAT_OK;
 }
 
@@ -393,8 +438,9 @@ remat_status remat_graph_builder_add_output(remat_graph_builder *graph, uint32_t
 {
     struct addition a = {.to = graph, .id = value};
     REMAT_CHECK(check_open(graph));
-    if (value >= graph->graph->value_count)
-        return remat_error(graph->handle.ctx, REMAT_ERROR_INVALID, "output %u is no value", value);
+    const char *fault = find_id_fault(graph, value);
+    if (fault)
+        return remat_error(graph->handle.ctx, REMAT_ERROR_INVALID, "the output is %s", fault);
     return remat_guard(graph->handle.ctx, add_output, &a);
 }
 
@@ -420,6 +466,7 @@ remat_status remat_graph_builder_finish(remat_graph_builder *graph)
 
 remat_status remat_check_finished(remat_context *ctx, const remat_graph_builder *graph)
 {
+    REMAT_CHECK(remat_handle_check(ctx, graph, "graph"));
     return graph->finished ? REMAT_OK
                            : remat_error(ctx, REMAT_ERROR_USAGE, "graph \"%.200s\" is not finished",
                                          graph->graph->name);

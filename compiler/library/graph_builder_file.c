@@ -31,7 +31,7 @@ static remat_status parse(void *user)
 static remat_status open_graph(remat_context *ctx, struct graph_bytes given,
                                remat_graph_builder **out)
 {
-    given.graph = *out = remat_handle_open(ctx, sizeof **out);
+    given.graph = *out = remat_handle_open(ctx, "graph", sizeof **out);
     if (!*out)
         return REMAT_ERROR_MEMORY;
     remat_status st = remat_guard(ctx, parse, &given);

@@ -15,6 +15,7 @@
 struct remat_graph_builder {
     struct remat_handle handle;
     const char *label; /* starts messages: the file */
+    uint32_t tag;      /* of ids of its values */
     struct remat_graph *graph;
     struct REMAT_LIST(remat_value) outputs;
     struct REMAT_LIST(struct remat_update) updates;
@@ -68,7 +69,7 @@ void remat_trade_describe(const remat_trade *trade, struct remat_report *report)
 
 /* --- graph_builder.c --- */
 
-/* REMAT_ERROR_USAGE: it is not finished. */
+/* REMAT_ERROR_USAGE: it is no graph that is finished. */
 remat_status remat_check_finished(remat_context *ctx, const remat_graph_builder *graph);
 
 #endif

@@ -7,7 +7,7 @@
 
 remat_status remat_compile_options_create(remat_context *ctx, remat_compile_options **out)
 {
-    *out = remat_handle_open(ctx, sizeof **out);
+    *out = remat_handle_open(ctx, "options", sizeof **out);
     return *out ? REMAT_OK : REMAT_ERROR_MEMORY;
 }
 
@@ -124,6 +124,7 @@ remat_status remat_compile_options_set(remat_compile_options *options, const cha
                                        const char *value)
 {
     struct option_value given = {options, name, value};
+    REMAT_CHECK(remat_handle_check(NULL, options, "options"));
     return remat_guard(options->handle.ctx, set, &given);
 }
 
@@ -165,6 +166,15 @@ static void observe(struct remat_arena *arena, const remat_compile_options *o,
     remat_observe(observer, settings);
 }
 
+static void copy_keys(struct remat_arena *arena, struct remat_node_info *node)
+{
+    struct remat_attribute *attributes =
+        remat_copy(arena, node->attributes, node->attribute_count, sizeof *attributes);
+    for (uint32_t a = 0; a < node->attribute_count; a++)
+        attributes[a].key = copy(arena, attributes[a].key);
+    node->attributes = attributes;
+}
+
 /* What plans refer to lies in the arena. */
 static const struct remat_graph *copy_graph(struct remat_arena *arena,
                                             const struct remat_graph *graph)
@@ -174,6 +184,8 @@ static const struct remat_graph *copy_graph(struct remat_arena *arena,
         struct remat_value_info *info = &out->values[v];
         info->data = info->data ? remat_copy(arena, info->data, remat_value_bytes(info), 1) : NULL;
     }
+    for (uint32_t n = 0; n < out->node_count; n++)
+        copy_keys(arena, &out->nodes[n]);
     out->config = graph->config ? copy(arena, graph->config) : NULL;
     out->plan_only = graph->plan_only ? copy(arena, graph->plan_only) : NULL;
     return out;

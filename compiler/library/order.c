@@ -92,7 +92,8 @@ remat_status remat_order_create(remat_context *ctx, const remat_graph_builder *g
 {
     *out = NULL;
     REMAT_CHECK(remat_check_finished(ctx, graph));
-    remat_order *order = *out = remat_handle_open(ctx, sizeof *order);
+    REMAT_CHECK(remat_handle_check(ctx, options, "options"));
+    remat_order *order = *out = remat_handle_open(ctx, "order", sizeof *order);
     if (!order)
         return REMAT_ERROR_MEMORY;
     struct order_job job = {.graph = graph, .options = options, .order = order};

@@ -131,7 +131,7 @@ remat_status remat_problem_solver_create(remat_context *ctx, const remat_problem
                                          const remat_solve_settings *settings,
                                          remat_problem_solver **out)
 {
-    remat_problem_solver *solver = *out = remat_handle_open(ctx, sizeof *solver);
+    remat_problem_solver *solver = *out = remat_handle_open(ctx, "solver", sizeof *solver);
     if (!solver)
         return REMAT_ERROR_MEMORY;
     remat_problem_spec spec;
@@ -233,9 +233,9 @@ remat_status remat_problem_solver_solve(const remat_problem_solver *solver, rema
                             .budget_count = budget_count,
                             .out = out};
     remat_handle_take(settings, sizeof job.settings, &job.settings);
-    remat_status st = REMAT_OK;
+    remat_status st = remat_handle_check(ctx, solver, "solver");
     for (uint32_t i = 0; i < budget_count; i++) {
-        out[i] = st == REMAT_OK ? remat_handle_open(ctx, sizeof **out) : NULL;
+        out[i] = st == REMAT_OK ? remat_handle_open(ctx, "solution", sizeof **out) : NULL;
         st = out[i] ? st : REMAT_ERROR_MEMORY;
     }
     if (st == REMAT_OK)

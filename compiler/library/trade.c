@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Curves for a host. */
-#include "library.h"
+#include "compiled.h"
 
 #include "curve_marks.h"
 #include "graph_file.h"
@@ -139,7 +139,10 @@ remat_status remat_trade_create(remat_context *ctx, const remat_graph_builder *g
 {
     *out = NULL;
     REMAT_CHECK(remat_check_finished(ctx, graph));
-    remat_trade *trade = *out = remat_handle_open(ctx, sizeof *trade);
+    REMAT_CHECK(remat_handle_check(ctx, options, "options"));
+    if (compiled)
+        REMAT_CHECK(remat_check_planned(ctx, compiled));
+    remat_trade *trade = *out = remat_handle_open(ctx, "curve", sizeof *trade);
     if (!trade)
         return REMAT_ERROR_MEMORY;
     struct trade_job job = {.graph = graph, .options = options, .trade = trade};

@@ -38,6 +38,10 @@ void remat_context_destroy(remat_context **context)
     if (!*context)
         return;
     remat_allocator a = (*context)->allocator;
+    for (struct remat_buried *next, *at = (*context)->buried; at; at = next) {
+        next = at->next;
+        a.reallocate(a.user, at, 0);
+    }
     a.reallocate(a.user, *context, 0);
     *context = NULL;
 }

@@ -24,6 +24,12 @@
 typedef unsigned long long ull; /* as printf takes it: "%llu" */
 
 #define REMAT_MESSAGE_BYTES 1024
+
+/* The beginning of a block that the context keeps until it is destroyed itself. */
+struct remat_buried {
+    struct remat_buried *next;
+};
+
 struct remat_context {
     remat_allocator allocator;
     remat_logger logger;
@@ -34,7 +40,9 @@ struct remat_context {
      * true: as if memory were out, without a message. NULL: not asked. */
     bool (*is_late)(void *user);
     void *is_late_user;
-    uint32_t array_count; /* modulo 2^32 */
+    uint32_t array_count;        /* modulo 2^32 */
+    uint32_t graph_count;        /* of the compiler's hosts: graphs begun, modulo 2^32 */
+    struct remat_buried *buried; /* destroyed objects, in builds with asserts */
     char message[REMAT_MESSAGE_BYTES];
 };
 

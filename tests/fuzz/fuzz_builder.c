@@ -258,18 +258,22 @@ static bool refused(remat_context *ctx, remat_status st, uint64_t number)
 }
 
 /* Whether all of it was taken. */
-static bool build(remat_context *ctx, const struct host *h, remat_graph_builder *graph,
-                  uint64_t number)
+static bool build(remat_context *ctx, struct host *h, remat_graph_builder *graph, uint64_t number)
 {
-    uint32_t id;
-    for (uint32_t i = 0; i < INPUTS; i++)
+    uint32_t id, first = 0; /* first: the id of value 0 */
+    for (uint32_t i = 0; i < INPUTS; i++) {
         if (refused(ctx, remat_graph_builder_add_input(graph, &h->inputs[i], &id), number))
             return false;
+        first = id - i;
+    }
+    for (uint32_t n = 0; n < NODES; n++)
+        for (uint32_t k = 0; k < COUNT(h->nodes[n].inputs); k++)
+            h->nodes[n].inputs[k] += first;
     for (uint32_t n = 0; n < NODES; n++)
         if (refused(ctx, remat_graph_builder_add_node(graph, &h->nodes[n].spec, &id), number))
             return false;
     for (uint32_t o = 0; o < COUNT(h->outputs); o++)
-        if (refused(ctx, remat_graph_builder_add_output(graph, h->outputs[o]), number))
+        if (refused(ctx, remat_graph_builder_add_output(graph, first + h->outputs[o]), number))
             return false;
     return !refused(ctx, remat_graph_builder_finish(graph), number);
 }

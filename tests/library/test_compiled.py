@@ -136,7 +136,7 @@ def test_constants(so, tools, folder):
         graph.constant(name, "f32", [2, 2], value)
     graph.constant("ids", "i32", [2, 2], [-2**31, 2**31 - 1, 0, 1])
     check(graph.constant("again", "f32", [2, 2], numbers) == graph.values["k"], "equal constants are two")
-    check(graph.constant("flat", "f32", [4], numbers) == 3, "constants of other shapes are one")
+    check(graph.constant("flat", "f32", [4], numbers) == graph.values["k"] + 3, "constants of other shapes are one")
     for what, message, arguments in (("few", "more or fewer than its elements", ("f32", [3], numbers)),
                                      ("nan", "is not a number", ("f32", [1], [float("nan")])),
                                      ("none", "no data", ("f32", [1], [])), ("bf16", "not f32 or i32", ("bf16", [1], [1]))):
@@ -228,6 +228,44 @@ def fails(what, status, message, *call):
         check(failure.status == status and message in failure.message, f"{what}: {failure}")
 
 
+def wrong_shape(so):
+    graph = Graph(so)
+    graph.input("x", "f32", [4, 8])
+    graph.node("neg", ["x"], [("y", "f32", [8, 4])])
+    graph.finish(["y"])
+
+
+def test_objects(so, folder):
+    """Destroyed ones, those of another kind and none at all. This build has asserts."""
+    graph = so.make("remat_graph_builder_read", so.context, str(folder / "mlp.fbs").encode())
+    options = so.make("remat_compile_options_create", so.context)
+    plan = so.make("remat_compiled_create", so.context, graph, options)
+    trade = so.make("remat_trade_create", so.context, graph, options, plan)
+    write = LINES(lambda *_: None)
+    calls = {"graph": lambda it: so.call("remat_graph_builder_write", so.context, it, str(folder / "x.fbs").encode()),
+             "options": lambda it: so.call("remat_compile_options_set", it, b"reserve", b"1MB"),
+             "plan": lambda it: so.call("remat_compiled_write", so.context, it, str(folder / "x.plan").encode()),
+             "curve": lambda it: so.call("remat_compiled_report", so.context, plan, c.byref(sized(ReportSpec, trade=it)), write, None)}
+    objects = {"graph": graph, "options": options, "plan": plan, "curve": trade}
+    for what, call in calls.items():
+        for other, it in objects.items():
+            if other == what:
+                call(it)
+            else:
+                fails(f"{what}: {other}", 2, f"a {other} in place of a {what}", call, it)
+    for what, call in calls.items():
+        if what in ("graph", "plan"):
+            fails("NULL", 2, f"there is no {what}: NULL", call, None)
+    for what, kind in (("curve", "trade"), ("plan", "compiled"), ("options", "compile_options"), ("graph", "graph_builder")):
+        copy = c.c_void_p(objects[what].value)
+        getattr(so.so, f"remat_{kind}_destroy")(c.byref(objects[what]))
+        check(not objects[what], f"{what}: destroyed, and not NULL")
+        fails(what, 2, f"the {what} is destroyed", calls[what], copy)
+        if what == "options":
+            fails(what, 2, f"the {what} is destroyed", so.make, "remat_compiled_create", so.context, graph, copy)
+        getattr(so.so, f"remat_{kind}_destroy")(c.byref(copy))
+
+
 def test_misuse(so, folder):
     def read(path):
         return so.make("remat_graph_builder_read", so.context, str(path).encode())
@@ -242,8 +280,19 @@ def test_misuse(so, folder):
     graph.input("x", "f32", [4, 8])
     fails("a plan too early", 2, "is not finished", so.make, "remat_compiled_create", so.context, graph.handle, options)
     fails("a file too early", 2, "is not finished", so.call, "remat_graph_builder_write", so.context, graph.handle, b"x.fbs")
-    fails("an update of another graph", 4, "no values", so.call, "remat_graph_builder_add_update", graph.handle, 0, 9)
-    fails("an output of another graph", 4, "output 9 is no value", so.call, "remat_graph_builder_add_output", graph.handle, 9)
+    other, mine = Graph(so), graph.values["x"]
+    other.input("x", "f32", [4, 8])
+    k = other.constant("k", "f32", [1], [2.])
+    for what, value, message in (("later", mine + 9, "no value so far"), ("another's", other.values["x"], "a value of another graph"),
+                                 ("another's constant", k, "a value of another graph"), ("absent", 2**32 - 1, "no value")):
+        value = c.c_uint32(value)
+        fails(f"{what}: output", 4, f"the output is {message}", so.call, "remat_graph_builder_add_output", graph.handle, value)
+        fails(f"{what}: state", 4, f"the state is {message}", so.call, "remat_graph_builder_add_update", graph.handle, value, mine)
+        fails(f"{what}: update", 4, f"the new version is {message}", so.call, "remat_graph_builder_add_update", graph.handle, mine, value)
+        graph.values[what] = value.value
+        if what != "absent":
+            fails(f"{what}: input", 4, f'node "y": input 1 is {message}', graph.node, "add", ["x", what], [("y", "f32", [4, 8])])
+    fails("another shape", 4, "", wrong_shape, so)
     fails("an optimizer", 4, "accepted: none, adamw, sgd", so.call, "remat_graph_builder_set_optimizer", graph.handle,
           c.byref(sized(Optimizer)))
     for field, value, message in (("role", b"king", "role is unknown"), ("initializer", b"zero", "initializer is neither")):
@@ -274,6 +323,7 @@ def main():
         test_plans(so, tools, folder)
         test_refusals(so, tools, folder)
         test_misuse(so, folder)
+        test_objects(so, folder)
     harness.finish()
 
 

@@ -512,7 +512,7 @@ def test_faults(so):
     graph = Graph(so)
     graph.input("x", "f32", [4, 8])
     fails("an op", 4, 'node "y": unknown op "foreign_pointwse"', graph.node, "foreign_pointwse", ["x"], [("y", "f32", [4, 8])])
-    fails("an input", 4, 'node "y": input 0 is no value so far', graph.node, "foreign_pointwise", ["z"], [("y", "f32", [4, 8])])
+    fails("an input", 4, 'node "y": input 0 is a value of another graph', graph.node, "foreign_pointwise", ["z"], [("y", "f32", [4, 8])])
     fails("a phase", 4, 'node "y": unknown phase "later"',
           lambda: graph.node("foreign_pointwise", ["x"], [("y", "f32", [4, 8])], phase="later"))
     fails("a dtype", 4, 'value "y": its dtype is unknown', graph.node, "foreign_pointwise", ["x"], [("y", "f33", [4, 8])])

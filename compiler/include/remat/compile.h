@@ -30,6 +30,9 @@
  * those that are returned live as long as the object they came from. Structs start with
  * `struct_size`, which the caller sets to their sizeof.
  *
+ * REMAT_ERROR_USAGE, with a message: a call out of order, or with another object than it is of. In
+ * builds with asserts a destroyed object, too, is known as such until its context is destroyed.
+ *
  * Plans are functions of graph and options: the same input gives the same order in every process.
  */
 #ifndef REMAT_PUBLIC_COMPILE_H
@@ -49,7 +52,9 @@ REMAT_API const char *remat_compiler_version(void);
 
 /* --- graphs --- */
 
-/* A graph that is added to, then finished, then planned. */
+/* A graph that is added to, then finished, then planned. Its values are known by numbers that say
+ * which graph they are of, as far as the last 255 of a context go; the results of a node have
+ * consecutive ones. A value of another graph is REMAT_ERROR_INVALID. At most 16,777,216 values. */
 typedef struct remat_graph_builder remat_graph_builder;
 
 REMAT_API remat_status remat_graph_builder_create(remat_context *ctx, const char *name,

@@ -9,7 +9,7 @@ import weakref
 
 from .errors import Error
 
-VERSION = "0.1.0-42415510d4a7a253"  # remat_compiler_version() of the headers that this file was written for
+VERSION = "0.1.0-202a5b56fd8a9c98"  # remat_compiler_version() of the headers that this file was written for
 NAME = "libremat-compiler.so.0"
 
 
