@@ -56,6 +56,45 @@ OP_DERIVE(gelu)
     in_gradients[0] = LIKE(remat_build_product(b, g, derivative), node->inputs[0]);
 }
 
+/* log(1 + e) for e from 0 to 1. What rounding 1 + e loses, log(u) / (u - 1) loses alike (Kahan). */
+static remat_value log_one_plus(struct remat_builder *b, remat_value e)
+{
+    remat_value u = OP2(add, e, NUMBER(1));
+    remat_value quotient = OP2(div, OP2(mul, OP1(log, u), e), OP2(sub, u, NUMBER(1)));
+    return OP3(select, OP2(equal, u, NUMBER(1)), e, quotient);
+}
+
+/* The exponential does not overflow. */
+OP_EXPAND(softplus)
+{
+    remat_value x = F32(inputs[0]);
+    remat_value e = OP1(exp, OP2(minimum, x, OP1(neg, x)));
+    remat_value y = OP2(add, OP2(maximum, NUMBER(0), x), log_one_plus(b, e));
+    outputs[0] = LIKE(y, inputs[0]);
+}
+
+OP_DERIVE(softplus)
+{
+    remat_value s = OP1(sigmoid, F32(node->inputs[0]));
+    in_gradients[0] = LIKE(OP2(mul, F32(gradient), s), node->inputs[0]);
+}
+
+/* With u = exp(x) it is u - 1, and where that loses digits (u - 1) x / log(u), or x if u is 1. */
+OP_EXPAND(expm1)
+{
+    remat_value x = F32(inputs[0]), u = OP1(exp, x), d = OP2(sub, u, NUMBER(1));
+    remat_value quotient = OP2(div, OP2(mul, d, x), OP1(log, u));
+    remat_value exact = OP3(select, OP2(equal, u, NUMBER(1)), x, quotient);
+    remat_value small = OP2(less, OP2(mul, x, x), NUMBER(1));
+    outputs[0] = LIKE(OP3(select, small, exact, d), inputs[0]);
+}
+
+OP_DERIVE(expm1)
+{
+    remat_value u = OP1(exp, F32(node->inputs[0]));
+    in_gradients[0] = LIKE(OP2(mul, F32(gradient), u), node->inputs[0]);
+}
+
 OP_EXPAND(relu)
 {
     remat_value y = OP2(maximum, NUMBER(0), F32(inputs[0])); /* in this order a NaN stays */

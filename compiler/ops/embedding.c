@@ -2,12 +2,19 @@
 /* Rows of a table by index, and the sum of gradients into the rows that they came from. */
 #include "family.h"
 
+#define EXACT_MAX ((int64_t)1 << 24) /* ids are compared in f32 */
+
 OP_SHAPE(embedding)
 {
     uint32_t rank = remat_input_shape(graph, node, node->input_count - 1)->rank;
+    int64_t padding = remat_node_int(node, "padding_idx", 0);
     if (rank + 1 > REMAT_RANK_MAX)
         return INVALID(ctx, "indices of rank %u, at most %d are supported", rank,
                        REMAT_RANK_MAX - 1);
+    int64_t rows = node->op == REMAT_OP_embedding ? remat_input_shape(graph, node, 0)->dims[0] : 1;
+    if (padding < 0 || padding >= rows || padding >= EXACT_MAX)
+        return INVALID(ctx, "attribute \"padding_idx\" is %lld, expected 0 to %lld",
+                       (long long)padding, (long long)(rows < EXACT_MAX ? rows : EXACT_MAX) - 1);
     return REMAT_OK;
 }
 
@@ -46,8 +53,22 @@ OP_FLOPS(embedding_backward)
     return (uint64_t)remat_shape_elements(remat_input_shape(graph, node, dout));
 }
 
+/* dout, but 0 where the id is `padding`. */
+static remat_value without_padding(struct remat_builder *b, remat_value dout, remat_value ids,
+                                   int64_t padding)
+{
+    struct remat_shape rows = b->graph->values[ids.i].shape;
+    rows.dims[rows.rank++] = 1;
+    ids = remat_build_reshape(b, ids, rows.dims, rows.rank);
+    remat_value is_padding = OP2(equal, ids, NUMBER((double)padding));
+    return LIKE(OP3(select, is_padding, NUMBER(0), F32(dout)), dout);
+}
+
 OP_DERIVE(embedding)
 {
+    const struct remat_attribute *padding = remat_node_attribute(node, "padding_idx");
+    if (padding)
+        gradient = without_padding(b, gradient, node->inputs[1], padding->i);
     const struct remat_attribute rows =
         remat_attribute_int("rows", remat_input_shape(b->graph, node, 0)->dims[0]);
     const remat_value inputs[] = {gradient, node->inputs[1]};

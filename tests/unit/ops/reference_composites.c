@@ -4,6 +4,13 @@
 
 #include <math.h>
 
+/* Element i of an optional operand. */
+static double named(const struct call *c, const char *name, int64_t i, double absent)
+{
+    uint32_t k = remat_node_operand(c->node, name);
+    return k == REMAT_NONE ? absent : c->in[k][i];
+}
+
 void evaluate_layer_norm(const struct call *c)
 {
     int64_t n = last_of(c->in_shape[0]);
@@ -17,7 +24,7 @@ void evaluate_layer_norm(const struct call *c)
         double rstd = 1 / sqrt(variance + number(c, "epsilon", 1e-5));
         for (int64_t i = 0; i < n; i++)
             c->out[0][r * n + i] =
-                (x[i] - mean) * rstd * c->in[1][i] + (c->node->input_count > 2 ? c->in[2][i] : 0);
+                (x[i] - mean) * rstd * named(c, "gamma", i, 1) + named(c, "beta", i, 0);
         c->out[1][r] = mean;
         c->out[2][r] = rstd;
     }
@@ -32,6 +39,18 @@ void evaluate_gelu(const struct call *c)
                                                : erf(x / sqrt(2.0));
         c->out[0][i] = 0.5 * x * (1 + t);
     }
+}
+
+void evaluate_softplus(const struct call *c)
+{
+    for (int64_t i = 0; i < count_of(c->out_shape[0]); i++)
+        c->out[0][i] = fmax(c->in[0][i], 0) + log1p(exp(-fabs(c->in[0][i])));
+}
+
+void evaluate_expm1(const struct call *c)
+{
+    for (int64_t i = 0; i < count_of(c->out_shape[0]); i++)
+        c->out[0][i] = expm1(c->in[0][i]);
 }
 
 void evaluate_relu(const struct call *c)
@@ -150,7 +169,7 @@ void evaluate_rms_norm(const struct call *c)
             mean += x[i] * x[i] / (double)n;
         c->out[1][r] = 1 / sqrt(mean + number(c, "epsilon", 1e-5));
         for (int64_t i = 0; i < n; i++)
-            c->out[0][r * n + i] = x[i] * c->out[1][r] * c->in[1][i];
+            c->out[0][r * n + i] = x[i] * c->out[1][r] * named(c, "gamma", i, 1);
     }
 }
 

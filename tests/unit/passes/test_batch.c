@@ -58,6 +58,8 @@ static const struct {
     {REMAT_BATCH_ENTRIES, "%out" X "swiglu %x %y"},
     {REMAT_BATCH_ENTRIES, "%out" X "gelu %x"},
     {REMAT_BATCH_ENTRIES, "%out" X "relu %x"},
+    {REMAT_BATCH_ENTRIES, "%out" X "softplus %x"},
+    {REMAT_BATCH_ENTRIES, "%out" X "expm1 %x"},
     {REMAT_BATCH_ENTRIES, "%out" R "row_sum %x"},
     {REMAT_BATCH_ENTRIES, "%out" R "row_max %x"},
     {REMAT_BATCH_ENTRIES, "%out" X "softmax %x"},
