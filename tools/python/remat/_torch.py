@@ -62,6 +62,7 @@ try:
     from torch.amp.autocast_mode import _enter_autocast as enter_autocast
     from torch.distributed.fsdp import FSDPModule
     from torch.distributed.tensor import DTensor
+    from torch.fx._lazy_graph_module import _make_graph_module as make_graph_module, _use_lazy_graph_module
     from torch.fx.experimental.symbolic_shapes import optimization_hint
     from torch.fx.traceback import _get_memory_budget_annotation as memory_budget_annotation
     from torch.utils._ordered_set import OrderedSet
@@ -72,6 +73,12 @@ try:
 except ImportError as missing:
     raise _unsupported(str(missing)) from missing
 
+
+def lazy_modules():
+    """In this context modules of graphs are compiled when they are first run, as in Inductor."""
+    return _use_lazy_graph_module(True)
+
+
 __all__ = [
     "BackendCompilerFailed", "CheckpointPolicy", "CustomPartitionerFn", "DTensor", "DebugContext",
     "ExternKernelSchedulerNode", "FSDPModule", "FakeTensor", "FakeTensorMode", "GraphLowering", "HigherOrderOperator",
@@ -80,7 +87,8 @@ __all__ = [
     "default_partition", "disable_current_modes", "enter_autocast", "extract_modules", "fake_tensor_prop",
     "flop_registry", "force_save_effectful_ops", "functorch_config", "fx_graph_cse", "inductor_config",
     "inductor_memory", "is_assert_only_symbool", "is_one_of", "is_opaque_node", "is_rng_op", "is_sym_node",
-    "list_mode_options", "memory_budget_annotation", "min_cut_partition", "must_be_in_backward", "must_be_in_forward",
+    "lazy_modules", "list_mode_options", "make_graph_module", "memory_budget_annotation", "min_cut_partition",
+    "must_be_in_backward", "must_be_in_forward",
     "optimization_hint", "post_grad_passes", "record_output_strides", "run_and_save_rng_state", "run_with_rng_state",
     "shape_env_from_inputs", "thread_graphsafe_rng_from_hops", "tracing", "tree_leaves", "tree_map",
     "view_to_reshape", "with_effects",

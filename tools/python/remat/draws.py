@@ -9,7 +9,8 @@ import dataclasses
 import torch
 
 from . import nodes
-from ._torch import must_be_in_backward, run_and_save_rng_state, run_with_rng_state, tree_map
+from ._torch import run_and_save_rng_state, run_with_rng_state, tree_map
+from .joint import after_border
 from .nodes import aten, value
 from .replay import replay
 
@@ -20,11 +21,9 @@ STATE_BYTES = {"cpu": 5056, "cuda": 16}
 
 def split(module):
     """Of draws of the forward pass, which have a tensor as operand."""
-    after = set()
+    after = after_border(module.graph.nodes)
     for node in list(module.graph.nodes):
-        if nodes.is_tangent(node) or must_be_in_backward(node) or any(one in after for one in node.all_input_nodes):
-            after.add(node)
-        elif node.target in REPLAYED and node.kwargs.get("generator") is None:
+        if node.target in REPLAYED and node not in after and node.kwargs.get("generator") is None:
             _split(module.graph, node)
 
 

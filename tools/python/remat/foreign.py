@@ -94,7 +94,7 @@ class Foreign:
         they read what a kernel has written, which so is no smaller than it could be."""
         order, late = [], {}
         for node in then:
-            kind = classes.of(node)
+            kind = self.joint.kinds[node]
             if kind == classes.OPAQUE or self.once[node]:
                 order, late = [*order, *late, node], {}
             elif any(source in late for source in self.joint.sources(node)) or (
@@ -132,14 +132,14 @@ class Foreign:
 
     def _root(self, node):
         """What has a value, and in whose storage `node` lies."""
-        while node not in self.values and (is_getitem(node) or is_view(node)):
-            node = node.args[0] if is_getitem(node) else nodes.viewed_operand(node)
+        while node not in self.values and node in self.joint.lies_in:
+            node = self.joint.lies_in[node]
         return node
 
     # --- nodes ---
 
     def _add(self, node, phase):
-        kind, once = classes.of(node), self.once[node]
+        kind, once = self.joint.kinds[node], self.once[node]
         if once and once not in PINNED:
             kind = classes.OPAQUE
         {classes.POINTWISE: self._pointwise, classes.REDUCTION: self._reduction,
@@ -172,7 +172,7 @@ class Foreign:
     def _read(self, node):
         """[(an operand, what a kernel of the node reads for it)]: in place of a small value, of a wider cast, and of
         what is gathered, what they are made of, as Inductor computes them where they are read."""
-        kind = classes.OPAQUE if self.once[node] not in (None, *PINNED) else classes.of(node)
+        kind = classes.OPAQUE if self.once[node] not in (None, *PINNED) else self.joint.kinds[node]
         if kind == classes.OPAQUE:
             return [(operand, [] if self._is_constant(operand) else [operand]) for operand in node.all_input_nodes]
         whole = [node, *node.all_input_nodes] if kind == classes.POINTWISE else []
@@ -183,12 +183,12 @@ class Foreign:
     def _is_constant(self, operand):
         """Made of nothing, such as the zeros that a gradient is added to: it becomes the result."""
         unit = self.joint.unit(operand)
-        return (unit in self.joint.scheduled and classes.of(unit) == classes.POINTWISE and not self.joint.once[unit]
+        return (self.joint.kinds.get(unit) == classes.POINTWISE and not self.joint.once[unit]
                 and not any(map(tensors, unit.all_input_nodes)))
 
     def _made_of(self, operand, elements, is_gathered):
         def is_made(node, unit):
-            return unit in self.joint.scheduled and classes.of(unit) == classes.POINTWISE and not (
+            return self.joint.kinds.get(unit) == classes.POINTWISE and not (
                 self.joint.once[unit] or classes.is_gather(unit)) and (
                 is_gathered or is_small(node) or node is unit and classes.widens(unit))
 
@@ -214,7 +214,7 @@ class Foreign:
         """Of some nodes those that must have a value of their own."""
         todo = [node for node in outputs if isinstance(node, fx.Node)]
         todo += [update.args[1] for update in self.joint.updates]
-        todo += [node for node in units if classes.of(node) == classes.OPAQUE or self.once[node]]
+        todo += [node for node in units if self.joint.kinds[node] == classes.OPAQUE or self.once[node]]
         wanted, units = set(), set(units)
         while todo:
             node = self.joint.unit(todo.pop())
@@ -291,7 +291,7 @@ class Foreign:
             for user in node.users:
                 if is_view(user) and isinstance(value(user), torch.Tensor) and dense(value(user), value(holder)):
                     todo.append(user)
-                elif user in self.joint.scheduled and classes.of(user) != classes.OPAQUE:
+                elif user in self.joint.scheduled and self.joint.kinds[user] != classes.OPAQUE:
                     return sizes(value(node))
         return sizes(tensor)
 

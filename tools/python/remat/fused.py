@@ -12,7 +12,7 @@ import math
 
 from . import bare_problem, classes, lowered, nodes, proposals
 from ._orders import device
-from ._torch import fx_graph_cse, inductor_config
+from ._torch import fx_graph_cse, inductor_config, make_graph_module
 from .errors import InfeasibleBudget
 from .classes import prims
 from .foreign import BACKWARD, Foreign
@@ -152,6 +152,7 @@ def graphs_of(joint, rows, sequence, written, forward_count, static):
     for graph in graphs:
         write_out(graph)
         keep_products_in_place(graph)
+        graph.recompile()
     return graphs
 
 
@@ -315,7 +316,6 @@ def write_out(module):
     for node in list(module.graph.nodes):
         if node.meta.get(WRITTEN) and classes.of(node) == classes.POINTWISE and len(node.users) > 1 and not widens(node):
             _fix(module.graph, node)
-    module.recompile()
 
 
 def widens(node):
@@ -336,7 +336,6 @@ def keep_products_in_place(module):
                 user.target is aten.add.Tensor and not all(nodes.base(one) in made for one in user.all_input_nodes)
                 for user in node.users):
             _fix(module.graph, node)
-    module.recompile()
 
 
 def _fix(graph, node):
@@ -349,6 +348,6 @@ def _fix(graph, node):
 
 
 def joint_of(module, forward_count, rounding=1, recomputable=()):
-    module.graph = fx_graph_cse(module.graph)  # as PyTorch's own partitioner does
+    module = make_graph_module(module, fx_graph_cse(module.graph))  # as PyTorch's own partitioner does
     prepare(module, forward_count)
     return Joint(module, forward_count, rounding, recomputable)

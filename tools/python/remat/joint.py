@@ -4,9 +4,11 @@
 What is scheduled is an operator that allocates (a unit), a small part of its result that is kept apart, and an operator
 that reads tensors and gives a number. Views and other parts lie in the storage of a unit; inputs, constants, what only
 aliases them, and arithmetic on sizes are not scheduled at all. Every storage so belongs to one scheduled node."""
+import functools
+
 from torch import fx
 
-from . import nodes, rules
+from . import classes, nodes, rules
 from ._torch import must_be_in_backward, tree_leaves
 from .nodes import is_getitem, is_number, is_tangent, is_view, storage, storage_bytes, tensors
 
@@ -27,8 +29,9 @@ def after_border(graph_nodes):
 
 class Joint:
     """`module` is the joint graph, whose outputs are `forward_count` results of the forward pass, then gradients.
-    `once`: of scheduled nodes that run once, why. `after`: what runs in the backward pass, `before`: what must have run
-    before it. `mutated`: inputs that the forward pass changes. `updates`: nodes that write their new values."""
+    `lies_in`: of a part or a view, the operand in whose storage it lies. `once`: of scheduled nodes that run once, why.
+    `after`: what runs in the backward pass, `before`: what must have run before it. `mutated`: inputs that
+    the forward pass changes. `updates`: nodes that write their new values."""
 
     def __init__(self, module, forward_count, rounding=1, recomputable=()):
         self.module, self.rounding = module, rounding
@@ -38,6 +41,8 @@ class Joint:
         self.forward_outputs, self.backward_outputs = outputs[:forward_count], outputs[forward_count:]
         self.tangents = [node for node in self.nodes if is_tangent(node)]
         self.updates = [node for node in self.nodes if nodes.is_input_update(node)]
+        self.lies_in = {node: node.args[0] if is_getitem(node) else nodes.viewed_operand(node) for node in self.nodes
+                        if is_getitem(node) or is_view(node)}
         self.derived = {}  # of a unit: views and parts in its storage, in order
         self.scheduled = {}  # as a set that keeps its order
         for node in self.nodes:
@@ -55,7 +60,7 @@ class Joint:
         if is_number(node):
             if any(tensors(operand) for operand in node.all_input_nodes):
                 self.scheduled[node] = True
-        elif is_getitem(node) or is_view(node):
+        elif node in self.lies_in:
             if self._is_small_part(node):
                 self.scheduled[node] = True
             else:
@@ -67,9 +72,14 @@ class Joint:
 
     def unit(self, node):
         """The scheduled node that owns the storage of `node`; else the input or constant whose storage it shows."""
-        while node not in self.scheduled and (is_getitem(node) or is_view(node)):
-            node = node.args[0] if is_getitem(node) else nodes.viewed_operand(node)
+        while node not in self.scheduled and node in self.lies_in:
+            node = self.lies_in[node]
         return node
+
+    @functools.cached_property
+    def kinds(self):
+        """The class of each scheduled node."""
+        return {node: classes.of(node) for node in self.scheduled}
 
     def _is_small_part(self, node):
         """Such as mean and rstd beside the result of a norm: with a value of its own, 4 KB do not keep 4 MB. So is a
@@ -77,7 +87,7 @@ class Joint:
         if not is_getitem(node) or len(tensors(node)) != 1 or nodes.value(node) is not tensors(node)[0]:
             return False
         whole = node.args[0]
-        if is_getitem(whole) or is_view(whole):
+        if whole in self.lies_in:
             return False
         operands = {storage(tensor) for operand in whole.all_input_nodes for tensor in tensors(operand)}
         largest = max(storage_bytes(tensor) for tensor in tensors(whole))

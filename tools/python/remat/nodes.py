@@ -25,7 +25,10 @@ def value(node):
 
 
 def tensors(node):
-    return [leaf for leaf in tree_leaves(value(node)) if isinstance(leaf, torch.Tensor)]
+    found = value(node)
+    if isinstance(found, torch.Tensor):
+        return [found]
+    return [leaf for leaf in tree_leaves(found) if isinstance(leaf, torch.Tensor)] if found is not None else []
 
 
 def storage(tensor):

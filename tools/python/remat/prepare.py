@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done to the joint graph before it is planned. Each pass keeps every result to the bit."""
+"""What is done to the joint graph before it is planned. Each pass keeps every result to the bit. The module is not
+compiled again, as nothing runs it."""
 import torch
 from torch import fx
 
@@ -18,7 +19,6 @@ def prepare(module, forward_count, replay_random=False):
     keep_old_values(module)
     recompute_as_told(module, forward_count)
     module.graph.lint()
-    module.recompile()
 
 
 def _call(graph, source, target, result, *args, **kwargs):

@@ -11,7 +11,7 @@ import re
 from torch import fx
 
 from . import nodes
-from ._torch import min_cut_partition
+from ._torch import make_graph_module, min_cut_partition
 from .bare_problem import BORDER
 from .replay import replay
 
@@ -106,7 +106,7 @@ def default_cut(joint, forward_count):
     output = graph.output(graph.graph_copy(joint.module.graph, {}))
     output.meta = dict(joint.output.meta)
     try:
-        forward, _ = min_cut_partition(fx.GraphModule(joint.module, graph), (), num_fwd_outputs=forward_count)
+        forward, _ = min_cut_partition(make_graph_module(joint.module, graph), (), num_fwd_outputs=forward_count)
     except Exception as error:
         LOG.debug("PyTorch's default cut is no proposal: %s", error)
         return None

@@ -8,7 +8,7 @@ from torch import fx
 
 from . import draws, nodes
 from ._torch import (OrderedSet, extract_modules, is_assert_only_symbool, is_opaque_node, is_sym_node,
-                     must_be_in_backward, thread_graphsafe_rng_from_hops)
+                     make_graph_module, must_be_in_backward, thread_graphsafe_rng_from_hops)
 from .bare_problem import BORDER, MARK
 
 
@@ -48,13 +48,12 @@ class Unrolled:
         backward = [self._output(node) for node in joint.backward_outputs]
         output = self.graph.output(tuple(forward + backward))
         output.meta = dict(joint.output.meta)
-        self.module = fx.GraphModule(joint.module, self.graph)
+        self.module = make_graph_module(joint.module, self.graph)
         self.before = {node.name for node in before}
         self.live_across = self._live_across(before, backward, output)
 
     def _copy(self, node):
         copy = self.graph.node_copy(node, lambda operand: self.newest[operand])
-        copy.meta = dict(node.meta)
         self.newest[node] = copy
 
     def _need(self, node):

@@ -8,7 +8,7 @@ import copy
 
 from torch import fx
 
-from ._torch import TracingContext, tracing
+from ._torch import TracingContext, lazy_modules, tracing
 
 MOST = 4  # variants of a graph
 
@@ -77,7 +77,8 @@ class Graph:
 
     def _compile(self, variant, module, inputs):
         def partition(joint_module, joint_inputs, **facts):
-            return self.partition(self, variant, joint_module, joint_inputs, **facts)
+            with lazy_modules():
+                return self.partition(self, variant, joint_module, joint_inputs, **facts)
 
         def watched(run):
             return self.watch(self, run) if self.part is not None else run
