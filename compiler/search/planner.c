@@ -16,7 +16,11 @@ enum {
     NODES_NEAR = 1000000,     /* graph nodes times decisions near corners */
     NODES_IN_UNITS = 4000000, /* graph nodes times sizes of units that grow by one layer */
     PRICES = 4,               /* at which weights of streams are looked for */
+    LEAVES_FEW = 50,          /* cases of a bound */
+    LEAVES_MAX = 1000,
 };
+
+#define LEAVES_WORK 2e7 /* a case takes about the square of the problem's size */
 
 #define CLOSE_WEIGHTS 0.125 /* that decisions are not proposed for twice */
 
@@ -393,6 +397,12 @@ static uint64_t bound_ns(const struct remat_planner *p, double cost_ps)
     return ns > 0 ? (uint64_t)ns : 0;
 }
 
+static uint64_t room_at(const struct remat_planner *p, const struct bounded_point *at,
+                        uint64_t live_bytes)
+{
+    return live_bytes - p->static_bytes - at->at.other_bytes;
+}
+
 /* At a program point. */
 static double bound_at(const struct remat_planner *p, struct remat_border_network *network,
                        uint64_t room_bytes, double enough_ps)
@@ -403,6 +413,21 @@ static double bound_at(const struct remat_planner *p, struct remat_border_networ
     return remat_border_proven(&cut, room_bytes);
 }
 
+/* In as many cases as are worth it: few decide hardly anything of a large problem. */
+static double bound_by_cases(const struct remat_planner *p, const struct bounded_point *at,
+                             uint64_t room_bytes)
+{
+    const struct remat_border *b = &at->at.border;
+    double size = (double)b->item_count + b->arc_count, leaves = LEAVES_WORK / (size * size);
+    if (b->way_count || b->work || leaves < LEAVES_FEW)
+        return -INFINITY;
+    struct remat_arena *scratch = remat_scratch_open(p->evaluator->scratch->ctx);
+    double ps = remat_border_branch(scratch, b, room_bytes, INFINITY,
+                                    (uint32_t)fmin(leaves, LEAVES_MAX), NULL);
+    remat_scratch_close(scratch);
+    return ps;
+}
+
 uint64_t remat_planner_bound(struct remat_planner *p, uint64_t live_bytes)
 {
     double best_ps = -INFINITY;
@@ -411,14 +436,17 @@ uint64_t remat_planner_bound(struct remat_planner *p, uint64_t live_bytes)
         return UINT64_MAX;
     for (uint32_t m = 0; m < p->point_count; m++) {
         struct bounded_point *at = &p->points[(p->binding + m) % p->point_count];
-        uint64_t room = live_bytes - p->static_bytes - at->at.other_bytes;
-        double ps = bound_at(p, at->network, room, best_ps);
+        double ps = bound_at(p, at->network, room_at(p, at, live_bytes), best_ps);
         if (ps > best_ps) {
             best_ps = ps;
             binding = (uint32_t)(at - p->points);
         }
     }
     p->binding = binding;
+    if (p->point_count) {
+        const struct bounded_point *at = &p->points[binding];
+        best_ps = fmax(best_ps, bound_by_cases(p, at, room_at(p, at, live_bytes)));
+    }
     return bound_ns(p, best_ps);
 }
 
@@ -441,7 +469,7 @@ struct remat_binding remat_planner_binding(const struct remat_planner *p, struct
     const struct bounded_point *at = &p->points[p->binding];
     const struct remat_kernel_info *kernel =
         remat_kernel_at(p->evaluator->settled->kernels, at->at.kernel);
-    uint64_t room_bytes = live_bytes - p->static_bytes - at->at.other_bytes;
+    uint64_t room_bytes = room_at(p, at, live_bytes);
     struct remat_border_cut cut = remat_border_binding_cut(at->network, room_bytes);
     struct remat_binding out = {.kernel = p->graph->values[kernel->name.i].name,
                                 .phase = remat_phase_name(kernel->phase),

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The best first run to look at: nodes spread over those under pressure, those under the most, then
- * around the best; then branch and bound on what is kept at that moment, since values are kept
- * whole. */
+ * around the best; then branch and bound on what is kept at that moment. */
 #include "solvers.h"
 
 #include "cut.h"
-#include "heap.h"
 
 #include <assert.h>
 #include <math.h>
@@ -156,95 +154,16 @@ struct remat_schedule_bound remat_bound_time(struct remat_arena *arena,
     return out;
 }
 
-/* --- branch and bound --- */
-
-struct leaf {
-    double bound;              /* units */
-    const struct leaf *parent; /* it was made from, by fixing `value`; NULL for the root */
-    remat_problem_node value;
-    bool kept;                 /* what the value is fixed as */
-    remat_problem_node branch; /* value to fix next; none: the bound is final */
-};
-
-static bool comes_before(struct leaf *const *a, struct leaf *const *b)
-{
-    return (*a)->bound < (*b)->bound;
-}
-REMAT_HEAP(leaf_queue, struct leaf *, comes_before);
-
-struct tree {
-    struct remat_cut cut;
-    const struct remat_border_item *open; /* its items and room with nothing fixed */
-    uint64_t room;
-    struct remat_arena *arena, *network;
-    struct remat_deadline *deadline;
-    struct leaf_queue queue;
-    uint32_t count; /* of leaves so far */
-};
-
-/* The largest value that the two cuts beside the room disagree about. */
-static remat_problem_node choose_branch(const struct tree *t,
-                                        const struct remat_border_bracket *found)
-{
-    const struct remat_border_item *items = t->cut.border.items;
-    remat_problem_node best = REMAT_NO_PROBLEM_NODE;
-    for (remat_problem_node v = {0}; v.i < t->cut.problem->node_count; v.i++)
-        if (found->above.keep[v.i] && !found->below.keep[v.i] && items[v.i].bytes &&
-            (best.i == UINT32_MAX || items[v.i].bytes > items[best.i].bytes))
-            best = v;
-    return best;
-}
-
-/* Bounds a new leaf, with everything fixed on the way to it. */
-static void grow(struct tree *t, struct leaf leaf)
-{
-    struct remat_cut *c = &t->cut;
-    t->count++;
-    memcpy(c->border.items, t->open, c->problem->node_count * sizeof *t->open);
-    c->room = t->room;
-    for (const struct leaf *l = &leaf; l->parent; l = l->parent) {
-        struct remat_border_item *item = &c->border.items[l->value.i];
-        item->recomputed = !l->kept;
-        if (!l->kept)
-            continue;
-        if (item->bytes > c->room)
-            return; /* nothing of that kind fits */
-        c->room -= item->bytes;
-        item->bytes = 0;
-    }
-    struct remat_border_bracket found = bracket(t->network, c, t->deadline);
-    leaf.bound = fmax(leaf.bound, found.least_ps);
-    leaf.branch = choose_branch(t, &found);
-    leaf_queue_push(t->arena, &t->queue, remat_copy(t->arena, &leaf, 1, sizeof leaf));
-}
-
 uint64_t remat_bound_branch(struct remat_arena *arena, const struct remat_problem *p,
                             uint64_t budget, remat_problem_node node, uint64_t enough,
                             uint32_t leaves_max, struct remat_deadline *deadline)
 {
-    struct tree t = {.arena = remat_scratch_open(arena->ctx),
-                     .network = remat_scratch_open(arena->ctx),
-                     .deadline = deadline};
+    struct remat_arena *own = remat_scratch_open(arena->ctx);
+    struct remat_cut cut = remat_cut_create(own, p);
     double least = 0; /* units */
-    t.cut = remat_cut_create(t.arena, p);
-    if (remat_cut_look(&t.cut, node, budget)) {
-        t.open = remat_copy(t.arena, t.cut.border.items, p->node_count, sizeof *t.open);
-        t.room = t.cut.room;
-        grow(&t, (struct leaf){0});
-    }
-    while (t.queue.count) {
-        const struct leaf *leaf = leaf_queue_take(&t.queue, 0);
-        least = leaf->bound;
-        if (leaf->branch.i == UINT32_MAX || t.count > leaves_max ||
-            ldexp(least, -t.cut.shift) >= (double)enough || remat_deadline_expired(deadline))
-            break;
-        struct leaf child = {.bound = least, .parent = leaf, .value = leaf->branch, .kept = true};
-        grow(&t, child);
-        child.kept = false;
-        grow(&t, child);
-    }
-    uint64_t ticks = ticks_of(&t.cut, least);
-    remat_scratch_close(t.network);
-    remat_scratch_close(t.arena);
-    return ticks;
+    if (remat_cut_look(&cut, node, budget))
+        least = remat_border_branch(own, &cut.border, cut.room, ldexp((double)enough, cut.shift),
+                                    leaves_max, deadline);
+    remat_scratch_close(own);
+    return ticks_of(&cut, fmax(least, 0));
 }

@@ -166,6 +166,13 @@ static inline double remat_border_bound(struct remat_border_network *network, ui
     return remat_border_bracket(network, bytes, enough_ps, NULL).least_ps;
 }
 
+/* branch.c: the same bound, the least over cases that tell which items are kept, of which there are
+ * at most leaves_max and some. It ends at enough_ps. The border has neither ways nor kinds of work.
+ */
+double remat_border_branch(struct remat_arena *arena, const struct remat_border *border,
+                           uint64_t bytes, double enough_ps, uint32_t leaves_max,
+                           struct remat_deadline *deadline);
+
 /* The least cost that the cut proves of every choice that keeps at most `bytes`. */
 static inline double remat_border_proven(const struct remat_border_cut *cut, uint64_t bytes)
 {
