@@ -101,7 +101,6 @@ struct remat_live remat_live_create(struct remat_arena *arena, const struct rema
     const struct remat_graph *g = s->graph;
     uint32_t count = s->kernels->count, values = g->value_count;
     struct remat_live out = {.kernel_count = count,
-                             .value_count = values,
                              .turns = remat_turns_find(arena, g, s->kernels)};
     REMAT_NEW(arena, out.last, values);
     REMAT_NEW(arena, out.last_early, values);
@@ -120,9 +119,12 @@ struct remat_live remat_live_create(struct remat_arena *arena, const struct rema
     for (uint32_t v = 0; v < values && g->update_count == 0; v++)
         if (g->values[v].role == REMAT_ROLE_GRADIENT) /* the host reads them at the end */
             out.last[s->facts.root[v].i].i = count - 1;
-    for (remat_value v = {0}; v.i < values; v.i++)
+    for (remat_value v = {0}; v.i < values; v.i++) {
         if (!remat_is_none(remat_settled_writer(s, v).i) && !s->facts.output[v.i])
             add_value(&out, s, v);
+        if (remat_is_candidate(s, v))
+            REMAT_PUSH(arena, &out.candidates, v);
+    }
     for (uint32_t k = 0; k < count; k++) {
         out.fixed_bytes[k + 1] += out.fixed_bytes[k];
         out.early_bytes[k + 1] += out.early_bytes[k];
@@ -138,7 +140,10 @@ struct remat_live remat_live_create(struct remat_arena *arena, const struct rema
 void remat_live_begin(struct remat_live *l)
 {
     memset(l->change, 0, (l->kernel_count + 1) * sizeof *l->change);
-    memcpy(l->next, l->begin, l->value_count * sizeof *l->next);
+    for (size_t c = 0; c < l->candidates.count; c++) {
+        remat_value v = l->candidates.items[c];
+        l->next[v.i] = l->begin[v.i];
+    }
 }
 
 void remat_live_keep(struct remat_live *l, remat_value candidate, uint64_t kept_bytes,

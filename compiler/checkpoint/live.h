@@ -17,7 +17,7 @@
 
 /* Thread-compatible: one decision at a time. */
 struct remat_live {
-    uint32_t kernel_count, value_count;
+    uint32_t kernel_count;
     remat_kernel_id first; /* that is not of the forward pass; kernel_count: there is none */
     struct remat_turns turns;
     remat_kernel_id *last, *last_early; /* by root: the last turn that reads it; of the forward pass
@@ -30,7 +30,8 @@ struct remat_live {
     remat_kernel_id *begin; /* by value: the first kernel that it is live at; of candidates after
                                the forward pass, if they are saved */
     remat_kernel_id *next; /* by value, of the decision at hand: from which on it has not counted */
-    uint64_t *change;      /* by kernel and one more, of the decision: modulo 2^64 */
+    struct REMAT_LIST(remat_value) candidates;
+    uint64_t *change; /* by kernel and one more, of the decision: modulo 2^64 */
 };
 
 struct remat_live remat_live_create(struct remat_arena *arena, const struct remat_settled *settled);

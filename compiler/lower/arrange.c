@@ -14,8 +14,10 @@ void remat_hide_transfers(struct remat_class_times *times, uint64_t *step_ns, ui
 /* Subtracts from the time of transfers what overlaps with computation. */
 static void overlap_transfers(struct remat_arena *arena, struct remat_arrangement *a)
 {
+    const struct remat_transfers *transfers =
+        remat_transfers_find(arena, a->graph, &a->kernels, a->prices, a->order);
     struct remat_overlapped overlapped =
-        remat_overlap_transfers(arena, a->graph, &a->kernels, a->prices, a->order, a->depth);
+        remat_overlap_transfers(arena, transfers, a->depth, UINT64_MAX);
     a->order = overlapped.order;
     a->complete_before = overlapped.complete_before;
     a->continues = overlapped.continues;

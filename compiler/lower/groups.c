@@ -17,21 +17,16 @@ uint64_t remat_group_room_ns(const struct remat_price *first)
     return most_ns > ns ? most_ns - ns : 0;
 }
 
-bool remat_goes_alone(const struct remat_graph *graph, const struct remat_kernel_info *transfer)
+uint32_t remat_goes_with(const struct remat_graph *graph, const struct remat_kernel_info *transfer)
 {
+    assert(remat_kernel_kind_is_transfer(transfer->kind));
     const struct remat_kernel_operand *from = &transfer->operands[0];
     int64_t elements = 1;
     for (uint32_t axis = 0; axis < from->view->rank; axis++)
         elements *= from->view->shape[axis];
-    return elements < remat_shape_elements(&graph->values[from->value.i].shape);
-}
-
-bool remat_go_together(const struct remat_graph *graph, const struct remat_kernel_info *last,
-                       const struct remat_kernel_info *next)
-{
-    assert(remat_kernel_kind_is_transfer(last->kind) && remat_kernel_kind_is_transfer(next->kind));
-    return last->kind == next->kind && last->parameters[0] == next->parameters[0] &&
-           !remat_goes_alone(graph, last) && !remat_goes_alone(graph, next);
+    if (elements < remat_shape_elements(&graph->values[from->value.i].shape))
+        return 0;
+    return 1 + 2 * (uint32_t)transfer->parameters[0] + (transfer->kind == REMAT_KERNEL_gather);
 }
 
 /* Of a parameter in parts, which is there from the start. */
@@ -47,7 +42,7 @@ remat_kernel_id *remat_group_gathers(struct remat_arena *arena, const struct rem
                                      remat_kernel_id **out_after)
 {
     remat_kernel_id *out, *next, *after, last = REMAT_NO_KERNEL;
-    uint32_t count = 0;
+    uint32_t count = 0, with = 0; /* what the last one goes with */
     uint64_t left_ns = 0;
     REMAT_NEW(arena, out, kernels->count);
     REMAT_NEW(arena, next, kernels->count);
@@ -61,8 +56,8 @@ remat_kernel_id *remat_group_gathers(struct remat_arena *arena, const struct rem
         if (!is_early_gather(graph, kernel))
             continue;
         if (!remat_is_none(last.i) && ns < left_ns &&
-            remat_kernel_at(kernels, last)->phase == kernel->phase &&
-            remat_go_together(graph, remat_kernel_at(kernels, last), kernel)) {
+            remat_kernel_at(kernels, last)->phase == kernel->phase && with &&
+            with == remat_goes_with(graph, kernel)) {
             left_ns -= ns;
             after[k.i] = last;
             next[last.i] = k;
@@ -70,6 +65,7 @@ remat_kernel_id *remat_group_gathers(struct remat_arena *arena, const struct rem
             left_ns = remat_group_room_ns(&prices[k.i]);
         }
         last = k;
+        with = remat_goes_with(graph, kernel);
     }
     for (uint32_t at = 0; at < kernels->count; at++)
         for (remat_kernel_id k = remat_is_none(after[order[at].i].i) ? order[at] : REMAT_NO_KERNEL;

@@ -27,8 +27,7 @@
 
 #include "amounts.h"
 #include "clocks.h"
-#include "overlap.h"
-#include "schedule.h"
+#include "transfers.h"
 
 #include <assert.h>
 
@@ -37,10 +36,11 @@ enum {
     HIDDEN_SHARE = 8, /* a transfer yields if less than this share of it can be hidden */
 };
 
-struct unit { /* of the given order: a kernel, after those that fetch its parts of parameters */
+struct unit { /* of the given order */
     uint32_t begin, end;
-    uint32_t passed;     /* transfers that computation waited for before it was deferred */
-    remat_value lacking; /* an input found unwritten last time; none: not known */
+    remat_kernel_id kernel; /* the last one */
+    uint32_t passed;        /* transfers that computation waited for before it was deferred */
+    uint32_t lacking;       /* the number of an input found unwritten last time; 0: not known */
     bool emitted;
 };
 
@@ -54,43 +54,48 @@ struct group { /* of overlapped transfers, at these positions */
 
 struct runner {
     struct remat_arena *arena;
-    const struct remat_graph *graph;
-    const struct remat_kernel_list *kernels;
-    const struct remat_price *prices;
+    const struct remat_transfers *given;
     uint32_t depth;
-    remat_kernel_id *from, *after; /* the order, and groups of gathers that may start early */
     struct remat_overlapped *out;
-    bool *overlapped, *early;   /* by kernel */
     uint32_t count;             /* emitted */
-    bool *unwritten;            /* by value: written by what is deferred or in flight */
-    uint32_t *readers;          /* by value: how many of these read it */
-    uint32_t *receives, *sends; /* by value: 1 + the last position whose transfer does it */
+    bool *unwritten;            /* by number of a value: written by what is deferred or in flight */
+    uint32_t *readers;          /* by number: how many of these read it */
+    uint32_t *receives, *sends; /* by number: 1 + the last position whose transfer does it */
     uint32_t *sent_before;      /* by position: as `sends`, before the transfer here */
     struct REMAT_LIST(struct unit) deferred;
     uint32_t emitted_count; /* of these */
     struct REMAT_LIST(struct group) groups;
     uint32_t landed;                  /* groups; those from here on are in flight */
     uint32_t *group_at;               /* by position of a transfer: its group */
-    struct REMAT_LIST(uint32_t) gets; /* positions in the given order where early groups begin */
-    uint32_t got, wanted;             /* of these: started; that the order has come to */
+    uint32_t got, wanted;             /* of early groups: started; that the order has come to */
     uint64_t now_ns, stream_ns;       /* clock of computation; end of the stream's work */
+    uint64_t left_ns, stream_left_ns; /* of the least times of both streams' work */
     struct REMAT_LIST(uint64_t) ends; /* of overlapped transfers, in their order */
     uint32_t ended;                   /* of these */
     uint32_t slowdown_permille;       /* of computation until then: all have one link */
     uint32_t passed;                  /* such transfers so far */
-    uint64_t *until_awaited_ns;       /* by position of the given order: computation up to the next
-                                 transfer that it waits for at once */
-    uint32_t at;                      /* position in that order */
+    uint32_t at;                      /* position in the given order */
 };
 
-static const struct remat_kernel_info *kernel_of(const struct runner *r, struct unit unit)
+static const struct remat_delayed_kernel *facts_of(const struct runner *r, remat_kernel_id k)
 {
-    return remat_kernel_at(r->kernels, r->from[unit.end - 1]);
+    return &r->given->kernels[k.i];
 }
 
-static remat_kernel_id kernel_id_of(const struct runner *r, struct unit unit)
+static const struct remat_price *price_of(const struct runner *r, remat_kernel_id k)
 {
-    return r->from[unit.end - 1];
+    return &r->given->prices[k.i];
+}
+
+/* Of the kernel: the operands that a transfer may delay. */
+static const struct remat_delayed_operand *operands_begin(const struct runner *r, remat_kernel_id k)
+{
+    return r->given->operands + facts_of(r, k)->operand_begin;
+}
+
+static const struct remat_delayed_operand *operands_end(const struct runner *r, remat_kernel_id k)
+{
+    return r->given->operands + facts_of(r, k)->operand_end;
 }
 
 static struct group *last_in_flight(const struct runner *r)
@@ -103,47 +108,38 @@ static struct group *last_in_flight(const struct runner *r)
 /* Who reads what is brought early waits, and is not deferred. */
 static void mark(struct runner *r, remat_kernel_id k, bool pending)
 {
-    const struct remat_kernel_info *kernel = remat_kernel_at(r->kernels, k);
-    for (uint32_t o = 0; o < kernel->operand_count; o++) {
-        const struct remat_kernel_operand *operand = &kernel->operands[o];
-        if (!(operand->access & REMAT_ACCESS_WRITE))
-            r->readers[operand->value.i] += pending ? 1 : UINT32_MAX; /* modulo 2^32 */
-        else if (!r->early[k.i])
-            r->unwritten[operand->value.i] = pending;
-    }
+    for (const struct remat_delayed_operand *o = operands_begin(r, k); o < operands_end(r, k); o++)
+        if (!(o->access & REMAT_ACCESS_WRITE))
+            r->readers[o->value] += pending ? 1 : UINT32_MAX; /* modulo 2^32 */
+        else if (!facts_of(r, k)->early)
+            r->unwritten[o->value] = pending;
 }
 
-static uint32_t own_reads(const struct remat_kernel_info *kernel, remat_value value)
+static uint32_t own_reads(const struct runner *r, remat_kernel_id k, uint32_t value)
 {
     uint32_t count = 0;
-    for (uint32_t o = 0; o < kernel->operand_count; o++)
-        count += kernel->operands[o].access == REMAT_ACCESS_READ &&
-                 kernel->operands[o].value.i == value.i;
+    for (const struct remat_delayed_operand *o = operands_begin(r, k); o < operands_end(r, k); o++)
+        count += o->access == REMAT_ACCESS_READ && o->value == value;
     return count;
-}
-
-static remat_value value_before(const struct remat_kernel_operand *operand)
-{
-    return operand->access == REMAT_ACCESS_UPDATE ? operand->previous : operand->value;
 }
 
 /* An input is unwritten, or a version is still read that the kernel replaces. `deferred`: the
  * kernel's own reads are marked. */
 static bool lacks_input(const struct runner *r, struct unit *unit, bool deferred)
 {
-    const struct remat_kernel_info *kernel = kernel_of(r, *unit);
-    if (!remat_is_none(unit->lacking.i) && r->unwritten[unit->lacking.i])
+    remat_kernel_id k = unit->kernel;
+    if (r->unwritten[unit->lacking])
         return true;
-    for (uint32_t o = 0; o < kernel->operand_count; o++) {
-        const struct remat_kernel_operand *operand = &kernel->operands[o];
-        remat_value v = unit->lacking = value_before(operand);
-        if (operand->access != REMAT_ACCESS_WRITE && r->unwritten[v.i])
+    for (const struct remat_delayed_operand *o = operands_begin(r, k); o < operands_end(r, k);
+         o++) {
+        unit->lacking = o->before;
+        if (o->access != REMAT_ACCESS_WRITE && r->unwritten[o->before])
             return true;
-        if (operand->access == REMAT_ACCESS_UPDATE &&
-            r->readers[v.i] > (deferred ? own_reads(kernel, v) : 0))
+        if (o->access == REMAT_ACCESS_UPDATE &&
+            r->readers[o->before] > (deferred ? own_reads(r, k, o->before) : 0))
             return true;
     }
-    unit->lacking = REMAT_NO_VALUE;
+    unit->lacking = 0;
     return false;
 }
 
@@ -155,9 +151,8 @@ static bool joins(const struct runner *r, remat_kernel_id k)
 {
     const struct group *last = last_in_flight(r);
     return last && last->end == r->count && !last->early &&
-           remat_continued_ns(&r->prices[k.i]) < last->left_ns &&
-           remat_go_together(r->graph, remat_kernel_at(r->kernels, r->out->order[r->count - 1]),
-                             remat_kernel_at(r->kernels, k));
+           remat_continued_ns(price_of(r, k)) < last->left_ns && facts_of(r, k)->goes_with &&
+           facts_of(r, r->out->order[r->count - 1])->goes_with == facts_of(r, k)->goes_with;
 }
 
 /* No further transfer may start, but for one that joins a group in flight. */
@@ -170,18 +165,20 @@ static bool is_full(const struct runner *r)
  * yields once: a stream that is always busy would defer it to the end. */
 static bool yields(const struct runner *r, struct unit unit, bool deferred)
 {
-    uint64_t ns = r->prices[kernel_id_of(r, unit).i].ns / HIDDEN_SHARE;
+    uint64_t ns = facts_of(r, unit.kernel)->ns / HIDDEN_SHARE;
     uint64_t start_ns = r->stream_ns < r->now_ns ? r->now_ns : r->stream_ns;
-    return remat_ns_add(start_ns, ns) > remat_ns_add(r->now_ns, r->until_awaited_ns[r->at]) &&
+    uint64_t until_ns = r->given->until_awaited_ns[r->at];
+    return !r->depth && remat_ns_add(start_ns, ns) > remat_ns_add(r->now_ns, until_ns) &&
            !(deferred && unit.passed < r->passed);
 }
 
 /* The kernel reads what is brought early and in flight. */
-static bool reads_in_flight(const struct runner *r, const struct remat_kernel_info *kernel)
+static bool reads_in_flight(const struct runner *r, remat_kernel_id k)
 {
     bool any = false;
-    for (uint32_t o = 0; o < kernel->operand_count && !any; o++) {
-        uint32_t received = r->receives[value_before(&kernel->operands[o]).i];
+    for (const struct remat_delayed_operand *o = operands_begin(r, k);
+         o < operands_end(r, k) && !any; o++) {
+        uint32_t received = r->receives[o->before];
         uint32_t group = received ? r->group_at[received - 1] : 0;
         any = received && r->groups.items[group].early && r->landed <= group;
     }
@@ -191,10 +188,10 @@ static bool reads_in_flight(const struct runner *r, const struct remat_kernel_in
 /* Of the order's own kernels only transfers are deferred until what is brought early is there. */
 static bool waits(const struct runner *r, struct unit *unit, bool deferred)
 {
-    remat_kernel_id k = kernel_id_of(r, *unit);
-    bool overlapped = r->overlapped[k.i];
+    remat_kernel_id k = unit->kernel;
+    bool overlapped = facts_of(r, k)->overlapped;
     return (overlapped && is_full(r) && !joins(r, k)) || lacks_input(r, unit, deferred) ||
-           ((overlapped || deferred) && reads_in_flight(r, kernel_of(r, *unit))) ||
+           ((overlapped || deferred) && reads_in_flight(r, k)) ||
            (overlapped && yields(r, *unit, deferred));
 }
 
@@ -209,14 +206,13 @@ static void set_complete(struct runner *r, uint32_t transfer)
 }
 
 /* The transfers whose results the kernel reads, or whose operands it replaces. */
-static void complete_for(struct runner *r, const struct remat_kernel_info *kernel)
+static void complete_for(struct runner *r, remat_kernel_id k)
 {
-    for (uint32_t o = 0; o < kernel->operand_count; o++) {
-        const struct remat_kernel_operand *operand = &kernel->operands[o];
-        remat_value v = value_before(operand);
-        uint32_t sent = operand->access == REMAT_ACCESS_UPDATE ? r->sends[v.i] : 0;
-        if (r->receives[v.i])
-            set_complete(r, r->receives[v.i] - 1);
+    for (const struct remat_delayed_operand *o = operands_begin(r, k); o < operands_end(r, k);
+         o++) {
+        uint32_t sent = o->access == REMAT_ACCESS_UPDATE ? r->sends[o->before] : 0;
+        if (r->receives[o->before])
+            set_complete(r, r->receives[o->before] - 1);
         for (; sent; sent = r->sent_before[sent - 1])
             set_complete(r, sent - 1);
     }
@@ -226,20 +222,18 @@ static void complete_for(struct runner *r, const struct remat_kernel_info *kerne
 
 static void start_overlapped(struct runner *r, remat_kernel_id k)
 {
-    const struct remat_price *price = &r->prices[k.i];
-    const struct remat_kernel_info *kernel = remat_kernel_at(r->kernels, k);
-    remat_value from = kernel->operands[0].value, to = kernel->operands[1].value;
-    bool continues = r->early[k.i] ? !remat_is_none(r->after[k.i].i) : joins(r, k);
+    const struct remat_price *price = price_of(r, k);
+    const struct remat_delayed_kernel *facts = facts_of(r, k);
+    bool continues = facts->early ? !remat_is_none(r->given->after[k.i].i) : joins(r, k);
     uint64_t ns = continues ? remat_continued_ns(price) : price->ns;
     mark(r, k, true);
     r->slowdown_permille = price->slowdown_permille;
     r->stream_ns = remat_ns_add(r->stream_ns < r->now_ns ? r->now_ns : r->stream_ns, ns);
     REMAT_PUSH(r->arena, &r->ends, r->stream_ns);
     if (!continues) {
-        bool alone = remat_goes_alone(r->graph, kernel);
         struct group group = {.begin = r->count,
-                              .left_ns = ns + (alone ? 0 : remat_group_room_ns(price)),
-                              .early = r->early[k.i]};
+                              .left_ns = ns + (facts->goes_with ? remat_group_room_ns(price) : 0),
+                              .early = facts->early};
         REMAT_PUSH(r->arena, &r->groups, group);
     }
     struct group *group = &r->groups.items[r->groups.count - 1];
@@ -248,16 +242,16 @@ static void start_overlapped(struct runner *r, remat_kernel_id k)
     group->end_ns = r->stream_ns;
     r->out->continues[r->count] = continues;
     r->group_at[r->count] = (uint32_t)r->groups.count - 1;
-    r->sent_before[r->count] = r->sends[from.i];
-    r->sends[from.i] = r->receives[to.i] = r->count + 1;
+    r->sent_before[r->count] = r->sends[facts->from];
+    r->sends[facts->from] = r->receives[facts->to] = r->count + 1;
 }
 
 /* On another link, which is free: computation waits for each of its transfers. */
 static void transfer_blocking(struct runner *r, remat_kernel_id k)
 {
-    const struct remat_price *price = &r->prices[k.i];
+    const struct remat_price *price = price_of(r, k);
     uint32_t begin = r->count;
-    bool continues = r->count && r->out->order[r->count - 1].i == r->after[k.i].i;
+    bool continues = r->count && r->out->order[r->count - 1].i == r->given->after[k.i].i;
     r->out->continues[r->count] = continues;
     while (r->out->continues[begin])
         begin--;
@@ -284,29 +278,35 @@ static void compute(struct runner *r, uint64_t work_ns)
 
 static void emit_kernel(struct runner *r, remat_kernel_id k)
 {
-    const struct remat_kernel_info *kernel = remat_kernel_at(r->kernels, k);
+    const struct remat_delayed_kernel *facts = facts_of(r, k);
+    uint64_t *left_ns = facts->overlapped ? &r->stream_left_ns : &r->left_ns;
+    uint64_t least_ns = remat_continued_ns(price_of(r, k));
+    *left_ns -= least_ns < *left_ns ? least_ns : *left_ns; /* the sum may have been saturated */
     r->out->complete_before[r->count] = r->count + 1;
-    if (r->overlapped[k.i])
+    if (facts->overlapped)
         start_overlapped(r, k);
-    else if (remat_kernel_kind_is_transfer(kernel->kind))
+    else if (facts->transfer)
         transfer_blocking(r, k);
     else
-        compute(r, r->prices[k.i].ns);
+        compute(r, facts->ns);
     r->out->order[r->count++] = k;
 }
 
+/* The position is where a group begins that may start early. */
 static bool starts_group(const struct runner *r, uint32_t at)
 {
-    return r->early[r->from[at].i] && remat_is_none(r->after[r->from[at].i].i);
+    remat_kernel_id k = r->given->order[at];
+    return facts_of(r, k)->early && remat_is_none(r->given->after[k.i].i);
 }
 
 /* Starts the next group of what may start early. */
 static void get_next(struct runner *r)
 {
-    uint32_t at = r->gets.items[r->got++];
+    const struct remat_transfers *given = r->given;
+    uint32_t at = given->gets.items[r->got++];
     do
-        emit_kernel(r, r->from[at++]);
-    while (at < r->kernels->count && r->early[r->from[at].i] && !starts_group(r, at));
+        emit_kernel(r, given->order[at++]);
+    while (at < given->count && facts_of(r, given->order[at])->early && !starts_group(r, at));
 }
 
 static void feed(struct runner *r, uint64_t until_ns);
@@ -315,23 +315,22 @@ static bool land_next(struct runner *r);
 /* `deferred`: it is marked, up to here. */
 static void emit(struct runner *r, struct unit unit, bool deferred)
 {
-    const struct remat_kernel_info *kernel = kernel_of(r, unit);
-    while (reads_in_flight(r, kernel))
+    while (reads_in_flight(r, unit.kernel))
         land_next(r);
-    if (!r->overlapped[kernel_id_of(r, unit).i])
-        feed(r, remat_ns_add(r->now_ns, r->prices[kernel_id_of(r, unit).i].ns));
+    if (!facts_of(r, unit.kernel)->overlapped)
+        feed(r, remat_ns_add(r->now_ns, facts_of(r, unit.kernel)->ns));
     if (deferred)
-        mark(r, kernel_id_of(r, unit), false);
-    complete_for(r, kernel);
+        mark(r, unit.kernel, false);
+    complete_for(r, unit.kernel);
     for (uint32_t i = unit.begin; i < unit.end; i++)
-        emit_kernel(r, r->from[i]);
+        emit_kernel(r, r->given->order[i]);
 }
 
 /* --- what was deferred --- */
 
 static void defer(struct runner *r, struct unit unit)
 {
-    mark(r, kernel_id_of(r, unit), true);
+    mark(r, unit.kernel, true);
     REMAT_PUSH(r->arena, &r->deferred, unit);
 }
 
@@ -349,8 +348,9 @@ static bool release_group(struct runner *r)
     bool any = false;
     for (size_t i = 0; i < r->deferred.count; i++) {
         struct unit *unit = &r->deferred.items[i];
-        remat_kernel_id k = kernel_id_of(r, *unit);
-        if (unit->emitted || !r->overlapped[k.i] || (any && !joins(r, k)) || waits(r, unit, true))
+        remat_kernel_id k = unit->kernel;
+        if (unit->emitted || !facts_of(r, k)->overlapped || (any && !joins(r, k)) ||
+            waits(r, unit, true))
             continue;
         emit_deferred(r, i);
         any = true;
@@ -365,7 +365,7 @@ static void release(struct runner *r)
         ;
     for (size_t i = 0; i < r->deferred.count; i++) {
         struct unit *unit = &r->deferred.items[i];
-        bool fed = r->depth && r->overlapped[kernel_id_of(r, *unit).i];
+        bool fed = r->depth && facts_of(r, unit->kernel)->overlapped;
         if (!unit->emitted && !fed && !waits(r, unit, true))
             emit_deferred(r, i);
     }
@@ -385,7 +385,7 @@ static void forget_emitted(struct runner *r)
 static void feed(struct runner *r, uint64_t until_ns)
 {
     while (r->depth && r->stream_ns <= until_ns) {
-        bool left = r->got < r->gets.count, held = r->got >= r->wanted + r->depth;
+        bool left = r->got < r->given->gets.count, held = r->got >= r->wanted + r->depth;
         r->out->depth_matters |= left && held;
         if (left && !held)
             get_next(r);
@@ -416,50 +416,6 @@ static void land(struct runner *r)
 
 /* --- the order --- */
 
-/* Computation waits for it at once. */
-static bool is_awaited(const struct runner *r, remat_kernel_id k)
-{
-    return r->early[k.i] && !r->depth;
-}
-
-/* REMAT_SEGMENT_NS_MAX: there is no other. */
-static void find_next_awaited(struct runner *r)
-{
-    uint32_t count = r->kernels->count;
-    REMAT_NEW(r->arena, r->until_awaited_ns, count + 1);
-    r->until_awaited_ns[count] = REMAT_SEGMENT_NS_MAX;
-    for (uint32_t at = count; at-- > 0;) {
-        uint64_t ns = r->overlapped[r->from[at].i] ? 0 : r->prices[r->from[at].i].ns;
-        if (!is_awaited(r, r->from[at]))
-            r->until_awaited_ns[at] = remat_ns_add(r->until_awaited_ns[at + 1], ns);
-    }
-}
-
-static void begin(struct runner *r, const remat_kernel_id *order)
-{
-    uint32_t count = r->kernels->count, values = r->graph->value_count;
-    REMAT_NEW(r->arena, r->out->order, count);
-    REMAT_NEW(r->arena, r->out->complete_before, count);
-    REMAT_NEW(r->arena, r->out->continues, count);
-    REMAT_NEW(r->arena, r->overlapped, count);
-    REMAT_NEW(r->arena, r->early, count);
-    REMAT_NEW(r->arena, r->group_at, count);
-    REMAT_NEW(r->arena, r->sent_before, count);
-    REMAT_NEW(r->arena, r->unwritten, values);
-    REMAT_NEW(r->arena, r->readers, values);
-    REMAT_NEW(r->arena, r->receives, values);
-    REMAT_NEW(r->arena, r->sends, values);
-    for (remat_kernel_id k = {0}; k.i < count; k.i++) {
-        r->overlapped[k.i] = remat_may_overlap(r->graph, remat_kernel_at(r->kernels, k));
-        r->early[k.i] = remat_may_start_early(r->graph, remat_kernel_at(r->kernels, k));
-    }
-    r->from = remat_group_gathers(r->arena, r->graph, r->kernels, r->prices, order, &r->after);
-    for (uint32_t at = 0; at < count; at++)
-        if (starts_group(r, at))
-            REMAT_PUSH(r->arena, &r->gets, at);
-    find_next_awaited(r);
-}
-
 /* The order has come to a group that may start early: all up to it are started. */
 static void want(struct runner *r)
 {
@@ -470,19 +426,19 @@ static void want(struct runner *r)
 
 static void run_unit(struct runner *r, struct unit unit)
 {
-    remat_kernel_id k = kernel_id_of(r, unit);
+    const struct remat_delayed_kernel *facts = facts_of(r, unit.kernel);
     r->at = unit.end;
     unit.passed = r->passed;
-    if (r->early[k.i]) {
+    if (facts->early) {
         if (starts_group(r, unit.begin))
             want(r);
-    } else if ((r->depth && r->overlapped[k.i]) || waits(r, &unit, false)) {
+    } else if ((r->depth && facts->overlapped) || waits(r, &unit, false)) {
         defer(r, unit);
     } else {
         emit(r, unit, false);
         land(r);
     }
-    if (is_awaited(r, k)) {
+    if (facts->early && !r->depth) {
         r->passed++;
         release(r);
     }
@@ -490,34 +446,54 @@ static void run_unit(struct runner *r, struct unit unit)
         forget_emitted(r);
 }
 
-struct remat_overlapped remat_overlap_transfers(struct remat_arena *arena,
-                                                const struct remat_graph *graph,
-                                                const struct remat_kernel_list *kernels,
-                                                const struct remat_price *prices,
-                                                const remat_kernel_id *order, uint32_t depth)
+/* What is left takes at least until then. */
+static uint64_t least_end_ns(const struct runner *r)
 {
-    assert(prices && order);
-    struct remat_overlapped out = {.depth_matters = !depth};
+    uint64_t end_ns = remat_ns_add(r->now_ns, r->left_ns);
+    remat_keep_most(&end_ns, remat_ns_add(r->stream_ns, r->stream_left_ns));
+    return end_ns;
+}
+
+static struct runner begin(struct remat_arena *arena, const struct remat_transfers *transfers,
+                           uint32_t depth, struct remat_overlapped *out)
+{
+    uint32_t count = transfers->count, values = transfers->value_count;
     struct runner r = {.arena = arena,
-                       .graph = graph,
-                       .kernels = kernels,
-                       .prices = prices,
+                       .given = transfers,
                        .depth = depth,
-                       .out = &out};
-    begin(&r, order);
-    for (struct unit unit = {.lacking = REMAT_NO_VALUE}; unit.end < kernels->count;
-         unit.begin = unit.end) {
-        while (remat_turn_of(remat_kernel_at(kernels, r.from[unit.end++])) ==
-                   REMAT_TURN_BEFORE_READER &&
-               unit.end < kernels->count)
-            ;
-        run_unit(&r, unit);
+                       .out = out,
+                       .left_ns = transfers->computation_ns,
+                       .stream_left_ns = transfers->overlapped_ns};
+    REMAT_NEW_UNINITIALIZED(arena, out->order, count);
+    REMAT_NEW_UNINITIALIZED(arena, out->complete_before, count);
+    REMAT_NEW(arena, out->continues, count);
+    REMAT_NEW_UNINITIALIZED(arena, r.group_at, count);
+    REMAT_NEW_UNINITIALIZED(arena, r.sent_before, count);
+    REMAT_NEW(arena, r.unwritten, values);
+    REMAT_NEW(arena, r.readers, values);
+    REMAT_NEW(arena, r.receives, values);
+    REMAT_NEW(arena, r.sends, values);
+    return r;
+}
+
+struct remat_overlapped remat_overlap_transfers(struct remat_arena *arena,
+                                                const struct remat_transfers *transfers,
+                                                uint32_t depth, uint64_t limit_ns)
+{
+    struct remat_overlapped out = {.depth_matters = !depth};
+    struct runner r = begin(arena, transfers, depth, &out);
+    for (size_t u = 0; u < transfers->units.count; u++) {
+        const struct remat_unit *given = &transfers->units.items[u];
+        remat_kernel_id last = transfers->order[given->end - 1];
+        run_unit(&r, (struct unit){.begin = given->begin, .end = given->end, .kernel = last});
+        if (least_end_ns(&r) > limit_ns)
+            return (struct remat_overlapped){.ns = least_end_ns(&r), .depth_matters = true};
     }
     do
         feed(&r, UINT64_MAX);
     while (land_next(&r));
     forget_emitted(&r);
-    assert(r.deferred.count == 0 && r.count == kernels->count);
+    assert(r.deferred.count == 0 && r.count == transfers->count);
     for (size_t i = 0; i < r.groups.count; i++)
         if (!r.groups.items[i].complete)
             set_complete(&r, r.groups.items[i].begin);

@@ -105,43 +105,64 @@ static struct remat_class_times times_of(const struct remat_search *s,
     return remat_step_sum(s->step, &one).times;
 }
 
-/* True if the policy fits by its live peak, and errors in the costs could make it faster than a
- * plan that takes *chosen. */
-static bool is_rival(struct remat_search *s, struct remat_proposal *policy,
-                     const struct remat_class_times *chosen, struct remat_proposals *priced)
+/* Plans that errors in the costs could make the fastest. */
+struct rivals {
+    const struct remat_class_times *chosen;
+    struct remat_proposals priced;
+    struct REMAT_LIST(struct remat_class_times) times; /* of those that fit by their live peak */
+};
+
+static void add_rival(struct remat_search *s, struct remat_proposal proposal, struct rivals *rivals)
 {
-    remat_proposal_find_least(s, policy);
-    if (policy->least.live_bytes > s->limit_bytes)
-        return false;
-    remat_proposal_price(s, policy);
-    const struct remat_class_times times = times_of(s, policy->cost.times);
-    if (!remat_sensitivity_may_lead(&times, chosen) || remat_proposals_have(priced, policy))
-        return false;
-    REMAT_PUSH(s->arena, priced, *policy);
-    remat_proposal_evaluate(s, policy, 0);
-    return policy->cost.live_peak_bytes <= s->limit_bytes;
+    const struct remat_class_times times = times_of(s, proposal.cost.times);
+    if (!remat_sensitivity_may_lead(&times, rivals->chosen) ||
+        remat_proposals_have(&rivals->priced, &proposal))
+        return;
+    REMAT_PUSH(s->arena, &rivals->priced, proposal);
+    remat_proposal_evaluate(s, &proposal, 0);
+    if (proposal.cost.live_peak_bytes <= s->limit_bytes)
+        REMAT_PUSH(s->arena, &rivals->times, times);
+}
+
+/* With its transfers at each depth, and with blocking ones. */
+static void add_rivals(struct remat_search *s, struct remat_proposal policy, struct rivals *rivals)
+{
+    struct remat_proposal runs[REMAT_DEPTHS_MAX];
+    remat_proposal_find_least(s, &policy);
+    if (policy.least.live_bytes > s->limit_bytes)
+        return;
+    const struct remat_class_times least =
+        times_of(s, remat_proposal_computation(s, &policy).times);
+    if (!remat_sensitivity_may_lead(&least, rivals->chosen))
+        return;
+    uint32_t count = s->evaluator->depths.count;
+    if (count)
+        count = remat_proposal_price_depths(s, &policy, UINT64_MAX, runs);
+    for (uint32_t run = 0; run < count; run++)
+        add_rival(s, runs[run], rivals);
+    remat_proposal_set_run(s, &policy, remat_proposal_runs(s) - 1);
+    remat_proposal_price(s, &policy);
+    add_rival(s, policy, rivals);
 }
 
 /* Adds the note that compares `chosen` with the policies that fit, the fastest of which is
  * `manual`, also for costs with errors. Evaluates the policies that could then be faster. */
-static void compare_manual(struct remat_search *s, struct remat_proposals *policies,
+static void compare_manual(struct remat_search *s, const struct remat_proposals *policies,
                            const struct remat_proposal *chosen, const struct remat_proposal *manual)
 {
-    struct remat_class_times *times;
-    struct remat_proposals priced = {0};
-    uint32_t count = 1;
+    const struct remat_class_times mine = times_of(s, chosen->cost.times);
+    struct rivals rivals = {.chosen = &mine};
     double slower = (double)remat_search_step_ns(s, manual->cost.step_ns) /
                         (double)remat_search_step_ns(s, chosen->cost.step_ns) -
                     1;
-    REMAT_NEW(s->arena, times, policies->count + 1);
-    times[0] = times_of(s, chosen->cost.times);
+    REMAT_PUSH(s->arena, &rivals.times, mine);
     for (size_t i = 0; i < policies->count; i++) {
         if (remat_search_is_over(s))
             return;
-        if (is_rival(s, &policies->items[i], &times[0], &priced))
-            times[count++] = times_of(s, policies->items[i].cost.times);
+        add_rivals(s, policies->items[i], &rivals);
     }
-    struct remat_sensitivity sensitivity = remat_sensitivity_of(times, count, 0);
+    struct remat_sensitivity sensitivity =
+        remat_sensitivity_of(rivals.times.items, (uint32_t)rivals.times.count, 0);
     const char *rival = "the plan is a manual policy";
     if (!chosen->policy)
         rival =

@@ -42,7 +42,7 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
     struct remat_decision none;
     remat_decision_create(arena, graph->value_count, &none);
     struct remat_evaluation runs[REMAT_DEPTHS_MAX];
-    uint32_t run_count = e->depths.count ? remat_evaluate_depths(e, &none, runs) : 0;
+    uint32_t run_count = e->depths.count ? remat_evaluate_depths(e, &none, UINT64_MAX, runs) : 0;
     for (uint32_t i = 0; i < run_count; i++)
         e->base_ns = i == 0 || runs[i].step_ns < e->base_ns ? runs[i].step_ns : e->base_ns;
 }
@@ -53,6 +53,8 @@ void remat_evaluator_forget(struct remat_evaluator *e)
     remat_arena_release(e->body);
     remat_arena_release(e->known);
     e->variants = NULL;
+    memset(&e->timed, 0, sizeof e->timed);
+    memset(&e->timed_by_effect, 0, sizeof e->timed_by_effect);
 }
 
 void remat_evaluator_release(struct remat_evaluator *e)
@@ -80,20 +82,12 @@ static struct remat_evaluation add_up(struct remat_evaluator *e,
     return cost;
 }
 
-struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
-                                            const struct remat_decision *decision)
+struct remat_evaluation remat_evaluate_computation(struct remat_evaluator *e,
+                                                   const struct remat_decision *decision)
 {
     struct remat_evaluation cost = add_up(e, decision);
-    if (e->depths.count && !decision->blocking)
-        cost.step_ns = 0;
+    remat_hide_transfers(&cost.times, &cost.step_ns, cost.step_ns - cost.transfers_ns);
     return cost;
-}
-
-uint64_t remat_evaluate_computation(struct remat_evaluator *e,
-                                    const struct remat_decision *decision)
-{
-    struct remat_evaluation cost = add_up(e, decision);
-    return cost.step_ns - cost.transfers_ns;
 }
 
 /* On the clones' graph, which no decision changes: kernels name the values that they read. */
@@ -112,27 +106,69 @@ static struct remat_arrangement arrange(struct remat_evaluator *e, struct remat_
     return run;
 }
 
-uint32_t remat_evaluate_depths(struct remat_evaluator *e, const struct remat_decision *decision,
-                               struct remat_evaluation *out)
+/* Times at `count` depths, in `out`; how many of them differ. `cost`: of the decision, which was
+ * added up last, with blocking transfers. */
+static uint32_t time_depths(struct remat_evaluator *e, const struct remat_decision *decision,
+                            const struct remat_evaluation *cost, const uint8_t *depths,
+                            uint32_t count, uint64_t limit_ns, struct remat_evaluation *out)
 {
-    const struct remat_evaluation blocking = add_up(e, decision);
     const struct remat_graph *graph = e->clones.graph;
-    uint32_t count = 0;
+    uint32_t found = 0;
     struct remat_price *prices;
     struct remat_kernel_list kernels =
         remat_times_list(e->sums, e->variants, e->scratch, decision, &prices);
     remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);
     remat_kernel_id *order = remat_schedule(e->scratch, graph, &kernels);
-    for (bool differs = true; differs && count < e->depths.count; count++) {
-        struct remat_overlapped run = remat_overlap_transfers(e->scratch, graph, &kernels, prices,
-                                                              order, e->depths.items[count]);
-        out[count] = blocking;
-        remat_hide_transfers(&out[count].times, &out[count].step_ns, run.ns);
+    const struct remat_transfers *transfers =
+        remat_transfers_find(e->scratch, graph, &kernels, prices, order);
+    for (bool differs = true; differs && found < count; found++) {
+        struct remat_overlapped run =
+            remat_overlap_transfers(e->scratch, transfers, depths[found], limit_ns);
+        out[found] = *cost;
+        remat_hide_transfers(&out[found].times, &out[found].step_ns, run.ns);
         differs = run.depth_matters;
     }
     remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
     remat_arena_reset(e->scratch);
-    return count;
+    return found;
+}
+
+/* What was found for a decision with the same kernels, and no smaller limit. NULL: nothing. */
+static const struct remat_timed_depths *find_timed(const struct remat_evaluator *e, uint64_t effect,
+                                                   uint64_t limit_ns)
+{
+    uint32_t i;
+    for (size_t at = 0; (i = remat_index_find(&e->timed_by_effect, effect, &at)) != REMAT_NONE;)
+        if (e->timed.items[i].effect == effect && e->timed.items[i].limit_ns >= limit_ns)
+            return &e->timed.items[i];
+    return NULL;
+}
+
+uint32_t remat_evaluate_depths(struct remat_evaluator *e, const struct remat_decision *decision,
+                               uint64_t limit_ns, struct remat_evaluation *out)
+{
+    const struct remat_evaluation cost = add_up(e, decision);
+    const struct remat_timed_depths *timed = find_timed(e, cost.effect, limit_ns);
+    if (timed) {
+        memcpy(out, timed->costs, timed->count * sizeof *out);
+        return timed->count;
+    }
+    struct remat_timed_depths found = {.effect = cost.effect, .limit_ns = limit_ns};
+    found.count = time_depths(e, decision, &cost, e->depths.items, e->depths.count, limit_ns, out);
+    found.costs = remat_copy(e->known, out, found.count, sizeof *out);
+    remat_index_add(e->known, &e->timed_by_effect, cost.effect, (uint32_t)e->timed.count);
+    REMAT_PUSH(e->known, &e->timed, found);
+    return found.count;
+}
+
+struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
+                                            const struct remat_decision *decision)
+{
+    const struct remat_evaluation cost = add_up(e, decision);
+    struct remat_evaluation out = cost;
+    if (e->depths.count && !decision->blocking)
+        time_depths(e, decision, &cost, &decision->depth, 1, UINT64_MAX, &out);
+    return out;
 }
 
 struct remat_evaluation remat_evaluate(struct remat_evaluator *e,

@@ -5,6 +5,7 @@
 #define REMAT_EVALUATE_H
 
 #include "arrange.h"
+#include "index.h"
 #include "schedule.h"
 #include "times.h"
 
@@ -15,6 +16,13 @@ struct remat_evaluation {
     struct remat_class_times times; /* step_ns by class of kernel */
     uint64_t transfers_ns;          /* of transfers, were they blocking */
     uint64_t effect;                /* equal for decisions with the same kernels */
+};
+
+/* Times at depths, as remat_evaluate_depths found them for `effect`. */
+struct remat_timed_depths {
+    uint64_t effect, limit_ns;
+    uint32_t count;
+    struct remat_evaluation *costs;
 };
 
 struct remat_evaluator {
@@ -30,7 +38,9 @@ struct remat_evaluator {
     const remat_tensor_id *inputs; /* by value of the clones' graph: its persistent tensor */
     const struct remat_device_description *device;
     struct remat_stopwatch *watch;
-    struct remat_arena *known;   /* holds the variants */
+    struct remat_arena *known; /* holds the variants, and: */
+    struct REMAT_LIST(struct remat_timed_depths) timed;
+    struct remat_index timed_by_effect;
     struct remat_arena *body;    /* holds one while it is formed */
     struct remat_arena *scratch; /* holds one evaluation */
 };
@@ -46,18 +56,20 @@ void remat_evaluator_init(struct remat_evaluator *evaluator, struct remat_arena 
 void remat_evaluator_forget(struct remat_evaluator *evaluator);
 void remat_evaluator_release(struct remat_evaluator *evaluator);
 
-/* Time alone, without a schedule: step_ns is 0 where transfers are overlapped. */
+/* Time alone, without memory. */
 struct remat_evaluation remat_evaluate_time(struct remat_evaluator *evaluator,
                                             const struct remat_decision *decision);
 
-/* Time of computation alone, which no way to run transfers takes less than. */
-uint64_t remat_evaluate_computation(struct remat_evaluator *evaluator,
-                                    const struct remat_decision *decision);
+/* The time of computation alone, which no way to run transfers takes less than. */
+struct remat_evaluation remat_evaluate_computation(struct remat_evaluator *evaluator,
+                                                   const struct remat_decision *decision);
 
 /* Times at the first of e->depths, in `out`, without memory. Returns how many: further depths give
- * the schedule of the last one. */
+ * the schedule of the last one. Where a time is above limit_ns, another one above it may stand for
+ * it. */
 uint32_t remat_evaluate_depths(struct remat_evaluator *evaluator,
-                               const struct remat_decision *decision, struct remat_evaluation *out);
+                               const struct remat_decision *decision, uint64_t limit_ns,
+                               struct remat_evaluation *out);
 
 /* Time and live peak; packs as remat_place does, where the live peak is at most limit_bytes. */
 struct remat_evaluation remat_evaluate(struct remat_evaluator *evaluator,

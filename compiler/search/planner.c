@@ -257,6 +257,23 @@ static void find_free(struct remat_planner *p, struct remat_arena *arena)
     }
 }
 
+/* Of what makes the value; none: of no layer. */
+static remat_layer layer_of(const struct remat_planner *p, remat_value v)
+{
+    remat_node node = remat_producer(p->graph, v);
+    return remat_is_none(node.i) ? (remat_layer){REMAT_NONE} : p->model.layer_of_node[node.i];
+}
+
+static void find_layered(struct remat_planner *p, struct remat_arena *arena)
+{
+    for (remat_value v = {0}; v.i < p->graph->value_count; v.i++) {
+        bool decided = !remat_is_none(p->model.item_of[v.i].i);
+        if (!remat_is_none(layer_of(p, v).i) &&
+            (decided || remat_action_times(p->model.rest.actions[v.i])))
+            REMAT_PUSH(arena, &p->layered, v);
+    }
+}
+
 static void find_near(struct remat_planner *p, struct remat_arena *arena)
 {
     const struct remat_border_hull *hulls[] = {&p->single.hull, &p->units.hull};
@@ -341,6 +358,7 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
     find_points(p, arena);
     if (!bounds_only) {
         find_free(p, arena);
+        find_layered(p, arena);
         find_hulls(p, arena);
         find_paths(p, arena);
         find_near(p, arena);
@@ -354,13 +372,10 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
 static void recompute_twice(const struct remat_planner *p, const struct remat_path *path,
                             const bool *twice, struct remat_decision *out)
 {
-    for (remat_value v = {0}; v.i < out->value_count; v.i++) {
-        remat_node node = remat_producer(p->graph, v);
+    for (size_t i = 0; i < p->layered.count; i++) {
+        remat_value v = p->layered.items[i];
         remat_item item = p->model.item_of[v.i];
-        if (remat_is_none(node.i) || remat_action_times(out->actions[v.i]) == 0)
-            continue;
-        remat_layer layer = p->model.layer_of_node[node.i];
-        if (!remat_is_none(layer.i) && twice[layer.i])
+        if (remat_action_times(out->actions[v.i]) && twice[layer_of(p, v).i])
             out->actions[v.i] = !remat_is_none(item.i) && remat_path_ends_unit(path, item)
                                     ? REMAT_ACTION_RECOMPUTE
                                     : REMAT_ACTION_TWICE;

@@ -38,7 +38,8 @@ struct remat_planner {
         struct remat_path_steps steps, head_kept;
     } * weighed;
     uint32_t free_count;
-    remat_item *free_items; /* that a decision may save or not */
+    remat_item *free_items;                 /* that a decision may save or not */
+    struct REMAT_LIST(remat_value) layered; /* in a layer, and recomputed in some decision */
     uint64_t static_bytes;
     uint32_t point_count;
     struct bounded_point {

@@ -59,19 +59,21 @@ void remat_proposal_find_least(struct remat_search *s, struct remat_proposal *pr
     remat_arena_reset(s->scratch);
 }
 
-void remat_proposal_raise_least(struct remat_search *s, struct remat_proposal *proposal)
+struct remat_evaluation remat_proposal_computation(struct remat_search *s,
+                                                   const struct remat_proposal *proposal)
 {
     struct remat_decision decision = remat_proposal_decide(s, s->scratch, proposal, NULL);
-    remat_keep_most(&proposal->least.step_ns, remat_evaluate_computation(s->evaluator, &decision));
+    struct remat_evaluation cost = remat_evaluate_computation(s->evaluator, &decision);
     remat_arena_reset(s->scratch);
+    return cost;
 }
 
 uint32_t remat_proposal_price_depths(struct remat_search *s, const struct remat_proposal *proposal,
-                                     struct remat_proposal out[REMAT_DEPTHS_MAX])
+                                     uint64_t limit_ns, struct remat_proposal out[REMAT_DEPTHS_MAX])
 {
     struct remat_evaluation costs[REMAT_DEPTHS_MAX];
     struct remat_decision decision = remat_proposal_decide(s, s->scratch, proposal, NULL);
-    uint32_t count = remat_evaluate_depths(s->evaluator, &decision, costs);
+    uint32_t count = remat_evaluate_depths(s->evaluator, &decision, limit_ns, costs);
     for (uint32_t run = 0; run < count && run < REMAT_DEPTHS_MAX; run++) { /* gcc warns of more */
         struct remat_proposal one = *proposal;
         one.any_depth = false;
@@ -95,8 +97,6 @@ void remat_proposal_price(struct remat_search *s, struct remat_proposal *proposa
 {
     struct remat_decision decision = remat_proposal_decide(s, s->scratch, proposal, NULL);
     proposal->cost = remat_evaluate_time(s->evaluator, &decision);
-    if (!proposal->cost.step_ns)
-        evaluate(s, &decision, 0, &proposal->cost);
     remat_arena_reset(s->scratch);
 }
 

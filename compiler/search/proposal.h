@@ -39,15 +39,17 @@ struct remat_decision remat_proposal_decide(struct remat_search *search, struct 
 
 /* Fills proposal->least. */
 void remat_proposal_find_least(struct remat_search *search, struct remat_proposal *proposal);
-/* Raises proposal->least.step_ns to the time of computation. */
-void remat_proposal_raise_least(struct remat_search *search, struct remat_proposal *proposal);
+/* Its computation alone. */
+struct remat_evaluation remat_proposal_computation(struct remat_search *search,
+                                                   const struct remat_proposal *proposal);
 
-/* Prices it at each depth, in `out`. Returns at how many; further ones are the same. */
+/* Prices it at each depth, in `out`. Returns at how many; further ones are the same. Where a time
+ * is above limit_ns, it may be too low, but stays above. */
 uint32_t remat_proposal_price_depths(struct remat_search *search,
-                                     const struct remat_proposal *proposal,
+                                     const struct remat_proposal *proposal, uint64_t limit_ns,
                                      struct remat_proposal out[REMAT_DEPTHS_MAX]);
 
-/* Finds the exact time of proposal->cost; schedules too where transfers are overlapped. */
+/* Finds the exact time of proposal->cost. */
 void remat_proposal_price(struct remat_search *search, struct remat_proposal *proposal);
 
 /* Fills proposal->cost, unless it is known; packed where the live peak is at most limit_bytes. */

@@ -219,12 +219,13 @@ static bool advance(const struct remat_queue *q, struct remat_queue_entry *e, ui
 static void push_each_depth(struct remat_queue *q, struct remat_queue_entry e)
 {
     struct remat_proposal runs[REMAT_DEPTHS_MAX];
-    remat_proposal_raise_least(q->search, &e.now);
+    uint64_t limit_ns = q->last_key ? q->last_key : UINT64_MAX;
+    remat_keep_most(&e.now.least.step_ns, remat_proposal_computation(q->search, &e.now).step_ns);
     if (e.now.least.step_ns > e.key) {
         push(q, e);
         return;
     }
-    uint32_t count = remat_proposal_price_depths(q->search, &e.now, runs);
+    uint32_t count = remat_proposal_price_depths(q->search, &e.now, limit_ns, runs);
     for (uint32_t run = 0; run < count; run++) {
         e.now = e.corner = runs[run];
         push(q, e);

@@ -355,8 +355,7 @@ static remat_status check_decision(struct graph *g, const char *what, uint32_t c
     cost = remat_evaluate(&g->subject.evaluator, &g->decision, 0);
     least = remat_planner_least(g->planner, &scratch, &g->decision);
     CHECK(least.step_ns <= cost.step_ns && least.live_bytes <= cost.live_peak_bytes &&
-              (remat_evaluate_time(&g->subject.evaluator, &g->decision).step_ns == cost.step_ns ||
-               has_lane(g) > g->decision.blocking),
+              remat_evaluate_time(&g->subject.evaluator, &g->decision).step_ns == cost.step_ns,
           "%s, %s %u: %" PRIu64 " ns, %" PRIu64 " B, but at least %" PRIu64 " ns, %" PRIu64 " B",
           g->name, what, code, cost.step_ns, cost.live_peak_bytes, least.step_ns, least.live_bytes);
     REMAT_TRY(subject_charged(&scratch, &g->model, &g->decision, &charged_ns));

@@ -223,7 +223,7 @@ static void describe(struct maker *m, struct subject *s)
 /* --- the test --- */
 
 struct totals {
-    uint32_t beside, overtaken, grouped, early, ahead, waits, enough;
+    uint32_t beside, overtaken, grouped, early, ahead, waits, enough, ended;
 };
 
 static void compare(const struct naive_problem *p, const struct subject *s,
@@ -280,6 +280,22 @@ static void check_deeper(const struct remat_overlapped *found,
     totals->enough++;
 }
 
+/* With a limit that it keeps it is the same; beyond one it ends with a time in between. */
+static void check_limit(struct remat_arena *arena, const struct remat_transfers *transfers,
+                        uint32_t depth, const struct remat_overlapped *found, uint64_t seed,
+                        struct totals *totals)
+{
+    struct remat_overlapped kept = remat_overlap_transfers(arena, transfers, depth, found->ns);
+    uint64_t limit_ns = found->ns * (seed % 16) / 16;
+    struct remat_overlapped ended = remat_overlap_transfers(arena, transfers, depth, limit_ns);
+    CHECK(kept.order && kept.ns == found->ns && kept.depth_matters == found->depth_matters,
+          "problem %" PRIu64 ": ended at %" PRIu64 " of %" PRIu64 " ns", seed, kept.ns, found->ns);
+    CHECK(ended.ns <= found->ns && (ended.order ? ended.ns == found->ns : ended.ns > limit_ns),
+          "problem %" PRIu64 ": %" PRIu64 " ns beyond a limit of %" PRIu64 ", in all %" PRIu64,
+          seed, ended.ns, limit_ns, found->ns);
+    totals->ended += !ended.order;
+}
+
 static remat_status try_all(void *user)
 {
     static struct naive_problem problem;
@@ -295,21 +311,25 @@ static remat_status try_all(void *user)
                                           .mesh = {2, {{"dp", 2}, {"tp", 2}}}};
         const struct remat_kernel_list kernels = {.count = (uint32_t)problem.count,
                                                   .kernels = subject.kernels};
-        struct remat_overlapped found = remat_overlap_transfers(
-            arena, &graph, &kernels, subject.prices, subject.order, (uint32_t)problem.depth);
+        const struct remat_transfers *transfers =
+            remat_transfers_find(arena, &graph, &kernels, subject.prices, subject.order);
+        struct remat_overlapped found =
+            remat_overlap_transfers(arena, transfers, (uint32_t)problem.depth, UINT64_MAX);
         compare(&problem, &subject, &found, seed, &totals);
-        struct remat_overlapped deeper = remat_overlap_transfers(
-            arena, &graph, &kernels, subject.prices, subject.order, KERNELS_MAX);
+        struct remat_overlapped deeper =
+            remat_overlap_transfers(arena, transfers, KERNELS_MAX, UINT64_MAX);
         check_deeper(&found, &deeper, kernels.count, seed, &totals);
+        check_limit(arena, transfers, (uint32_t)problem.depth, &found, seed, &totals);
         remat_arena_reset(arena);
     }
     remat_scratch_close(arena);
     printf("%u groups beside, %u kernels overtaken, %u transfers in groups, %u early, %u started "
-           "ahead, %u waits, %u deep enough\n",
+           "ahead, %u waits, %u deep enough, %u beyond a limit\n",
            totals.beside, totals.overtaken, totals.grouped, totals.early, totals.ahead,
-           totals.waits, totals.enough);
+           totals.waits, totals.enough, totals.ended);
     CHECK(totals.beside > 9999 && totals.overtaken > 9999 && totals.grouped > 999 &&
-          totals.early > 999 && totals.ahead > 999 && totals.waits > 999 && totals.enough > 999);
+          totals.early > 999 && totals.ahead > 999 && totals.waits > 999 && totals.enough > 999 &&
+          totals.ended > 4999);
     return REMAT_OK;
 }
 

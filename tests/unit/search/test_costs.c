@@ -216,12 +216,31 @@ fail:
     return st;
 }
 
+/* With a limit times beyond it stay beyond it, and all others are as without. */
+static void check_limit(struct bench *b, const struct remat_decision *decision,
+                        const struct remat_evaluation *listed, uint32_t count, uint64_t limit_ns)
+{
+    struct remat_evaluation limited[REMAT_DEPTHS_MAX];
+    uint32_t found = remat_evaluate_depths(&b->subject.evaluator, decision, limit_ns, limited);
+    for (uint32_t i = 0; i < found; i++) {
+        uint64_t ns = listed[i < count ? i : count - 1].step_ns;
+        CHECK(limited[i].step_ns == ns || (limited[i].step_ns > limit_ns && ns > limit_ns),
+              "%s: %" PRIu64 " ns with a limit of %" PRIu64 ", %" PRIu64 " without",
+              b->subject.graph->name, limited[i].step_ns, limit_ns, ns);
+    }
+}
+
 /* Each depth priced alone takes what it takes among all; those not listed are the last one. */
 static void check_depths(struct bench *b, struct remat_decision decision)
 {
     struct remat_evaluator *e = &b->subject.evaluator;
     struct remat_evaluation listed[REMAT_DEPTHS_MAX], last = {0};
-    uint32_t count = remat_evaluate_depths(e, &decision, listed);
+    remat_evaluator_forget(e);
+    remat_evaluate_depths(e, &decision, 1, listed);
+    uint32_t count = remat_evaluate_depths(e, &decision, UINT64_MAX, listed);
+    remat_evaluator_forget(e);
+    check_limit(b, &decision, listed, count, listed[0].step_ns - 1);
+    check_limit(b, &decision, listed, count, listed[count - 1].step_ns);
     for (uint32_t i = 0; i < e->depths.count; i++) {
         decision.depth = e->depths.items[i];
         struct remat_evaluation alone = remat_evaluate(e, &decision, 0);
@@ -267,8 +286,8 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
         ns += lowered[k].ns;
     }
     uint64_t found_ns = remat_evaluate_time(&b->subject.evaluator, decision).step_ns;
-    CHECK(program->step_ns == cost.step_ns * b->microbatches &&
-              (overlaps(b, decision) || (ns == cost.step_ns && found_ns == ns)),
+    CHECK(program->step_ns == cost.step_ns * b->microbatches && found_ns == cost.step_ns &&
+              (overlaps(b, decision) || ns == cost.step_ns),
           "%s, %s: %" PRIu64 " ns evaluated, %" PRIu64 " ns looked up, %" PRIu64
           " ns in commands, %" PRIu64 " ns a step",
           b->subject.graph->name, name, cost.step_ns, found_ns, ns, program->step_ns);
