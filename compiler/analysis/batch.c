@@ -209,7 +209,6 @@ static fact leading(const struct batch_finder *f, const struct remat_shape *out,
 LAST(0)
 LAST(1)
 LAST(2)
-LAST(3)
 
 /* Over the last axis, or over all others. */
 static fact reduce(const struct batch_finder *f, const struct remat_shape *out, bool last)
@@ -325,6 +324,19 @@ static fact attention(const struct batch_finder *f, const struct remat_shape *ou
     bool after = rng + 1 == f->node->input_count ||
                  alike(f, out, rng + 1, f->node->input_count).kind == REMAT_BATCH_ENTRIES;
     return is(f, rng, REMAT_BATCH_NONE) && after ? before : mixed(f);
+}
+
+/* Of one table; entries have the axis 0 of both. */
+static fact rope(const struct batch_finder *f, const struct remat_shape *out)
+{
+    uint32_t positions = remat_node_operand(f->node, "positions");
+    bool of_none = remat_is_none(positions) || is(f, positions, REMAT_BATCH_NONE);
+    fact x =
+        is(f, 1, REMAT_BATCH_NONE) && in_place(f, 0).axis == 0 ? alike(f, out, 0, 1) : mixed(f);
+    if (x.kind == REMAT_BATCH_MIXED || remat_is_none(positions))
+        return x;
+    struct batch_place place = in_place(f, positions);
+    return !of_none && place.axis == 0 && place.inner == in_place(f, 0).inner ? x : mixed(f);
 }
 
 /* Rows of one table. */

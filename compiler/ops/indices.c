@@ -29,6 +29,7 @@ struct remat_indices remat_op_indices(const struct remat_graph *graph,
         INDEX(embedding_accumulate, 2, inputs[0], FIRST)
         INDEX(cross_entropy, 1, inputs[0], LAST)
         INDEX(linear_cross_entropy, 2, outputs[3], FIRST)
+        INDEX(rope, 2, inputs[1], FIRST)
 #undef INDEX
     }
     if (k != index)

@@ -222,7 +222,9 @@ void evaluate_rope(const struct call *c)
     int64_t pairs = d[3] / 2;
     for (int64_t at = 0; at < d[0] * d[1] * d[2]; at++)
         for (int64_t i = 0; i < pairs; i++) {
-            const double *x = c->in[0] + at * d[3], *w = c->in[1] + at / d[2] % d[1] * 4 * pairs;
+            int64_t position =
+                (int64_t)named(c, "positions", at / d[2], (double)(at / d[2] % d[1]));
+            const double *x = c->in[0] + at * d[3], *w = c->in[1] + position * 4 * pairs;
             bool inverse = attribute(c, "inverse");
             for (int64_t to = 0; to < 2; to++)
                 for (int64_t from = 0; from < 2; from++)

@@ -103,6 +103,7 @@ static const struct {
     {"rms_norm", "4 4", "epsilon=0.1"},
     {"rope", "2,3,2,4 =3,2,2,2", ""},
     {"rope", "1,2,3,2 =2,2,2,1", "inverse=1"},
+    {"rope", "2,3,2,4 =5,2,2,2 i2,3<5", ""},
     {"softmax", "2,3,5", ""},
     {"softmax", "4", ""},
     {"mask_causal", "2,3,5 =3", "scale=0.7"},

@@ -56,6 +56,8 @@ static const struct {
     {"rms_norm", "b7 b7", "epsilon=0.5"},
     {"rope", "2,3,2,4 =3,2,2,2", ""},
     {"rope", "b2,3,2,4 =3,2,2,2", "inverse=1"},
+    {"rope", "2,3,2,4 =5,2,2,2 i2,3<5", ""},
+    {"rope", "b2,3,2,4 =2,2,2,2 i2,3<2", "inverse=1"},
     {"softmax", "2,3,5", ""},
     {"mask_causal", "2,3,3 =3", "scale=0.5"},
     {"mask_causal", "2,5 =2", "scale=1.0"},

@@ -86,6 +86,7 @@ static const struct {
     {REMAT_BATCH_ENTRIES, "%out : f32[batch,3,2,4], %lse : f32[batch,2,3] = attention %h %h %h "
                           "key_segments=%ids { scale = 0.5 }"},
     {REMAT_BATCH_ENTRIES, "%out" H "rope %h %t"},
+    {REMAT_BATCH_ENTRIES, "%out" H "rope %h %t %ids"},
     {REMAT_BATCH_ENTRIES,
      "%s" Q "matmul %x %y { transpose_b = 1 }; %out" Q "mask_causal %s %q { scale = 0.5 }"},
     {REMAT_BATCH_ENTRIES, "%out" X "embedding %rows %ids"},
