@@ -92,6 +92,8 @@ FAMILIES = {"gpt2": (gpt2, "gpt2"), "gpt_bigcode": (bigcode, "gpt2"), "llama": (
             "qwen2": (lambda: llama("Qwen2", tie_word_embeddings=True), "llama"),
             "qwen3": (lambda: llama("Qwen3", head_dim=24), "llama"),
             "phi3": (lambda: llama("Phi3"), "llama"),
+            "phi3_partial": (lambda: llama("Phi3", rope_parameters={"rope_type": "default", "rope_theta": 1e4,
+                                                                    "partial_rotary_factor": 0.5}), "llama"),
             "bert": (bert, "bert"),
             "encdec": (encdec, "encdec")}
 

@@ -34,16 +34,21 @@ fail:
     return st;
 }
 
-/* The part of each head that positions turn. */
-static remat_status read_partial(const struct config *c, const json_t *object)
+/* The part of each head that positions turn: Phi-3's; transformers has no other model with one. */
+static remat_status read_partial(const struct config *c, const json_t *object,
+                                 struct remat_model_settings *s)
 {
     static const char key[] = "partial_rotary_factor";
     const json_t *value = json_object_get(object, key);
     double part = json_number_value(value);
     if (!config_has(value) || part == 1)
         return REMAT_OK;
-    return part > 0 && part < 1 ? config_leave_out(c, key, value, "1")
-                                : config_refuse(c, key, value, "more than 0 up to 1");
+    if (!(part > 0 && part < 1))
+        return config_refuse(c, key, value, "more than 0 up to 1");
+    if (c->type != phi3)
+        return config_leave_out(c, key, value, "1");
+    s->rotary_part = part;
+    return REMAT_OK;
 }
 
 /* What the graph can do, and the rest. */
@@ -110,7 +115,7 @@ static remat_status read_rope(const struct config *c, const char *key,
                          "\"yarn\" or \"longrope\"",
                          accepted));
     REMAT_TRY(config_read_number(c, rope, "rope_theta", "theta", &s->theta));
-    REMAT_TRY(read_partial(c, rope));
+    REMAT_TRY(read_partial(c, rope, s));
     if (type->left_out)
         return config_leave_out(c, c->plan_only ? "rope_type" : key, c->plan_only ? name : rope,
                                 accepted);
@@ -148,7 +153,7 @@ remat_status config_read_rope(const struct config *c, struct remat_model_setting
         return config_refuse(c, "rope_scaling", scaling, "null beside rope_parameters");
     REMAT_TRY(read_rope(c, "rope_scaling", s));
     REMAT_TRY(read_rope(c, "rope_parameters", s));
-    REMAT_TRY(read_partial(c, c->root));
+    REMAT_TRY(read_partial(c, c->root, s));
     REMAT_TRY(read_layer_types(c, s));
 fail:
     return st;

@@ -41,6 +41,20 @@ static struct heads project(struct model_builder *m, remat_value x)
     return h;
 }
 
+/* The beginning of each head, or all of it. */
+static remat_value turn(struct model_builder *m, const char *name, remat_value x, remat_value table)
+{
+    int64_t size = m->settings->head_size, turned = remat_model_rotary_size(m->settings);
+    if (turned == size)
+        return remat_model_rope(m, name, x, table);
+    struct remat_arena *arena = m->b.arena;
+    remat_value rest =
+        remat_model_slice(m, REMAT_FORMAT(arena, "%s.rest", name), x, 3, turned, size);
+    x = remat_model_slice(m, REMAT_FORMAT(arena, "%s.part", name), x, 3, 0, turned);
+    x = remat_model_rope(m, REMAT_FORMAT(arena, "%s.turned", name), x, table);
+    return remat_model_join(m, name, x, rest);
+}
+
 /* x by heads, with their norm if the model has one, rotated. */
 static remat_value rotate(struct model_builder *m, const char *name, const char *norm,
                           remat_value x, int64_t heads, remat_value table)
@@ -48,7 +62,7 @@ static remat_value rotate(struct model_builder *m, const char *name, const char 
     x = remat_model_heads(m, REMAT_FORMAT(m->b.arena, "%s.heads", name), x, heads);
     if (m->settings->qk_norm)
         x = remat_model_rms_norm(m, REMAT_FORMAT(m->b.arena, "%s.norm", name), norm, x);
-    return remat_model_rope(m, name, x, table);
+    return turn(m, name, x, table);
 }
 
 static remat_value attention(struct model_builder *m, remat_value x, remat_value table)
@@ -115,7 +129,7 @@ REMAT_MODEL(llama)
 
     remat_model_scope(m, "embed");
     remat_value x = remat_model_embedding(m, "embed", embedding, m->tokens);
-    remat_value table = remat_model_rope_table(m, "rope", s->seq, s->head_size / 2);
+    remat_value table = remat_model_rope_table(m, "rope", s->seq, remat_model_rotary_size(s) / 2);
     for (int64_t i = 0; i < s->layers; i++)
         x = layer(m, x, table, i);
     remat_model_layer(m, NULL, NULL, 0);

@@ -124,6 +124,14 @@ remat_value remat_model_embedding(struct model_builder *m, const char *name, rem
     return add_node(m, name, REMAT_OP_embedding, (remat_value[]){table, ids}, 2, NULL, 0);
 }
 
+remat_value remat_model_join(struct model_builder *m, const char *name, remat_value x,
+                             remat_value y)
+{
+    int64_t last = (int64_t)m->b.graph->values[x.i].shape.rank - 1;
+    struct remat_attribute axis = remat_attribute_int("axis", last);
+    return add_node(m, name, REMAT_OP_concat, (remat_value[]){x, y}, 2, &axis, 1);
+}
+
 remat_value remat_model_slice(struct model_builder *m, const char *name, remat_value x,
                               int64_t axis, int64_t begin, int64_t end)
 {

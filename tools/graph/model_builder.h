@@ -44,6 +44,9 @@ remat_value remat_model_scale(struct model_builder *m, const char *name, remat_v
                               double factor);
 remat_value remat_model_embedding(struct model_builder *m, const char *name, remat_value table,
                                   remat_value ids);
+/* Joined along their last axis. */
+remat_value remat_model_join(struct model_builder *m, const char *name, remat_value x,
+                             remat_value y);
 remat_value remat_model_slice(struct model_builder *m, const char *name, remat_value x,
                               int64_t axis, int64_t begin, int64_t end);
 remat_value remat_model_reshape(struct model_builder *m, const char *name, remat_value x,

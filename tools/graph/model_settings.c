@@ -70,6 +70,11 @@ bool remat_model_learns_positions(const struct remat_model_settings *s)
     return families[s->family].sizes & LEARNED;
 }
 
+int64_t remat_model_rotary_size(const struct remat_model_settings *s)
+{
+    return s->rotary_part > 0 ? (int64_t)((double)s->head_size * s->rotary_part) : s->head_size;
+}
+
 void remat_model_complete(struct remat_model_settings *s)
 {
     const struct family_facts *family = &families[s->family];
@@ -139,6 +144,12 @@ static remat_status check_heads(remat_context *ctx, const struct remat_model_set
                            "--head-size %lld, by default --width / --heads, is odd, which rotary "
                            "positions do not turn (accepted: even sizes)",
                            (long long)s->head_size);
+    int64_t turned = remat_model_rotary_size(s);
+    if ((has & HEAD_SIZE) && s->head_size > 0 && (turned == 0 || turned % 2 != 0))
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--head-size %lld: partial_rotary_factor %g turns %lld of its elements "
+                           "(accepted: an even number of them, from 2 on)",
+                           (long long)s->head_size, s->rotary_part, (long long)turned);
     return REMAT_OK;
 }
 

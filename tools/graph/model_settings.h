@@ -39,7 +39,8 @@ struct remat_model_settings { /* 0: not given; what a family has no use for must
     double theta;                              /* of rotary positions */
     double rope_factor, rope_low, rope_high;   /* Llama 3's scaling; factor 0: none */
     int64_t rope_context;                      /* that the model was scaled up from */
-    bool tied;                                 /* the head is the embedding (Llama) */
+    double rotary_part;  /* of a head that positions turn, at its beginning; 0: all of it (Llama) */
+    bool tied;           /* the head is the embedding (Llama) */
     bool qkv_bias;       /* of the products for queries, keys and values (Llama) */
     bool attention_bias; /* of those and of attention's output (Llama) */
     bool mlp_bias;       /* (Llama) */
@@ -78,6 +79,9 @@ void remat_model_defaults(struct remat_model_settings *settings);
 
 /* So that seq is at most the context; computed positions go on. */
 bool remat_model_learns_positions(const struct remat_model_settings *settings);
+
+/* Elements of a head that rotary positions turn, as transformers rounds them down. */
+int64_t remat_model_rotary_size(const struct remat_model_settings *settings);
 
 /* Derives the settings that are not given from those that are. */
 void remat_model_complete(struct remat_model_settings *settings);
