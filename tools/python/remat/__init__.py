@@ -8,8 +8,9 @@ from . import _torch  # first: it says which versions of PyTorch work
 from .costs import Costs
 from .errors import Error, InfeasibleBudget, Refused
 from .named import defaults
+from .plans import Graph
 from .shared import backend
 from .traced import problem
 
-__all__ = ["Costs", "Error", "InfeasibleBudget", "Refused", "backend", "defaults", "problem"]
+__all__ = ["Costs", "Error", "Graph", "InfeasibleBudget", "Refused", "backend", "defaults", "problem"]
 __version__ = "0.1.0"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libremat-compiler by ctypes: its structs as in remat/compile.h and remat/solve.h, and how it is found."""
+"""libremat-compiler and libremat by ctypes: their structs as in remat/compile.h, solve.h and remat.h, and how they are found."""
 import ctypes as c
 import functools
 import os
@@ -11,6 +11,7 @@ from .errors import Error
 
 VERSION = "0.1.0-202a5b56fd8a9c98"  # remat_compiler_version() of the headers that this file was written for
 NAME = "libremat-compiler.so.0"
+RUNTIME, RUNTIME_VERSION = "libremat.so.0", 4  # REMAT_API_VERSION of the remat.h that this file was written for
 
 
 class Problem(c.Structure):
@@ -65,6 +66,58 @@ class TradePoint(c.Structure):
     _fields_ = [("peak_bytes", c.c_uint64), ("step_ns", c.c_uint64), ("bound_step_ns", c.c_uint64), ("policy", c.c_char_p)]
 
 
+class CompiledInfo(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("planned", c.c_bool), ("policy", c.c_char_p), ("foreign", c.c_char_p)] + [
+        (name, c.c_uint64) for name in ("budget_bytes", "reserve_bytes", "arena_bytes", "peak_bytes", "static_bytes", "step_ns",
+                                        "base_step_ns", "bound_step_ns", "floor_bytes")] + [
+            ("microbatches", c.c_uint32), ("ranks", c.c_uint32), ("bindings", c.c_char_p)]
+
+
+class ReportSpec(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("json", c.c_bool), ("plan_path", c.c_char_p), ("trade", c.c_void_p),
+                ("trade_path", c.c_char_p)]
+
+
+WRITE_LINE = c.CFUNCTYPE(None, c.c_void_p, c.c_char_p, c.c_bool)
+
+
+class Division(c.Structure):
+    _fields_ = [("count", c.c_uint32), ("rank_stride", c.c_uint32), ("run", c.c_uint64)]
+
+
+class Parts(c.Structure):
+    _fields_ = [("count", c.c_uint32), ("divisions", Division * 2)]
+
+
+class TensorInfo(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("element", c.c_int), ("role", c.c_int), ("rank", c.c_uint32),
+                ("shape", c.c_int64 * 6), ("bytes", c.c_uint64), ("index_bound", c.c_uint32), ("index_ignored", c.c_int32),
+                ("parts", Parts), ("whole_rank", c.c_uint32), ("whole_shape", c.c_int64 * 6), ("unpadded_rows", c.c_int64)]
+
+
+class TraceValue(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("role", c.c_int), ("element", c.c_int), ("instance", c.c_uint32), ("data", c.c_void_p),
+                ("bytes", c.c_uint64), ("parts", Parts)]
+
+
+class TraceEvent(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("command", c.c_uint32), ("name", c.c_char_p), ("scope", c.c_char_p),
+                ("layer", c.c_int32), ("phase", c.c_char_p), ("instance", c.c_uint32), ("kernel", c.c_char_p)] + [
+        (name, c.c_uint64) for name in ("start_ns", "duration_ns", "live_bytes", "flops", "moved_bytes", "predicted_ns")] + [
+            ("value_count", c.c_uint32), ("values", c.POINTER(TraceValue)), ("stream", c.c_uint32)]
+
+
+TRACE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(TraceEvent))
+
+
+class SessionParams(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("device", c.c_char_p), ("threads", c.c_uint32), ("seed", c.c_uint64),
+                ("memory", c.c_void_p), ("memory_bytes", c.c_uint64), ("trace", c.c_void_p), ("trace_user", c.c_void_p),
+                ("trace_copies", c.c_uint32), ("ordinal", c.c_uint32), ("cuda_libraries", c.c_char_p), ("gemm_table", c.c_char_p),
+                ("stream", c.c_void_p), ("engine", c.c_void_p), ("transfer_timeout_ns", c.c_uint64), ("ungrouped", c.c_int),
+                ("cubin_cache", c.c_char_p), ("cuda_graph_ranks", c.c_int)]
+
+
 def sized(kind, **fields):
     return kind(struct_size=c.sizeof(kind), **fields)
 
@@ -85,9 +138,9 @@ class Failure(Error):
 class Handle:
     """An object of the library, destroyed with this one; it keeps the context that it was made with."""
 
-    def __init__(self, session, kind, *arguments):
+    def __init__(self, session, kind, *arguments, by="create"):
         self.session, self.kind, self.pointer = session, kind, c.c_void_p()
-        session.call(f"{kind}_create", *arguments, c.byref(self.pointer))
+        session.call(f"{kind}_{by}", *arguments, c.byref(self.pointer))
         weakref.finalize(self, _destroy, session, kind, self.pointer)
 
     def info(self, kind):
@@ -109,8 +162,8 @@ def _destroy(session, kind, pointer):
 class Session:
     """A context of the library, and calls with it."""
 
-    def __init__(self):
-        self.so = load()
+    def __init__(self, so=None):
+        self.so = so or load()
         self.context = c.c_void_p(self.so.remat_context_create(None, None))
 
     def __del__(self):
@@ -138,18 +191,31 @@ def load():
     return so
 
 
-def find():
+@functools.lru_cache(maxsize=None)
+def load_runtime():
+    """libremat, of the same place."""
+    path = find(RUNTIME)
+    so = c.CDLL(str(path))
+    if so.remat_api_version() != RUNTIME_VERSION:
+        raise Error(f"{path} has version {so.remat_api_version()} of its interface, this package needs {RUNTIME_VERSION}")
+    so.remat_context_create.restype = c.c_void_p
+    for name in ("remat_context_message", "remat_session_device", "remat_plan_entry_name"):
+        getattr(so, name).restype = c.c_char_p
+    return so
+
+
+def find(name=NAME):
     """In lib of REMAT_PREFIX; else beside this file, as in a wheel (tools/wheel.sh); else in lib of the folder that
     remat-compile on PATH is installed in, or in its build tree."""
     prefix, tool = os.environ.get("REMAT_PREFIX"), shutil.which("remat-compile")
-    own = pathlib.Path(__file__).with_name(NAME)
+    own = pathlib.Path(__file__).with_name(name)
     if not prefix and own.is_file():
         return own
     if not prefix and not tool:
         raise Error(f"remat-compile is not on PATH: install remat {VERSION.split('-', maxsplit=1)[0]} "
                     "(docs/install.md), or set REMAT_PREFIX to where it is")
     root = pathlib.Path(prefix) if prefix else pathlib.Path(tool).resolve().parents[1]
-    for folder in (*root.glob("lib*"), *root.glob("lib/*-linux-gnu"), root / "compiler/library"):
-        if (folder / NAME).is_file():
-            return folder / NAME
-    raise Error(f"{NAME} is in no lib of {root}: install remat {VERSION.split('-', maxsplit=1)[0]} (docs/install.md)")
+    for folder in (*root.glob("lib*"), *root.glob("lib/*-linux-gnu"), root / "compiler/library", root / "runtime/exec"):
+        if (folder / name).is_file():
+            return folder / name
+    raise Error(f"{name} is in no lib of {root}: install remat {VERSION.split('-', maxsplit=1)[0]} (docs/install.md)")
