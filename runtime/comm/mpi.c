@@ -3,13 +3,16 @@
  * headers, whose types are pointers (tests/unit/comm/mpi_types.c holds them against mpi.h). Every
  * rank sends each other one its part and receives theirs, in pieces that an int can count. Nothing
  * waits in MPI: what is on its way is asked for until it is there, the deadline is over, or a rank
- * says that it has failed. */
+ * says that it has failed. Transfers along two axes may be under way in two threads, of which one
+ * at a time asks: MPI's own locks, which calls at once would need, are never taken. */
 #include "comm.h"
 #include "host.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
 
 #define LIBRARY     "libmpi.so.40" /* Open MPI 4 and 5 */
@@ -18,6 +21,7 @@
 #define TELL_NS     UINT64_C(100000000) /* for a failure to reach the others */
 
 enum {
+    AXES_MAX = 2,      /* of a mesh */
     SERIALIZED = 2,    /* MPI_THREAD_SERIALIZED: one thread at a time, whichever */
     ANY_SOURCE = -1,   /* MPI_ANY_SOURCE */
     TAGS = 32766,      /* of transfers; there are 32768 at least */
@@ -30,6 +34,16 @@ typedef void *MPI_Comm, *MPI_Datatype, *MPI_Errhandler, *MPI_Request, MPI_Status
 struct failure { /* as ranks tell it */
     int32_t status;
     char message[REMAT_ENGINE_MESSAGE_BYTES];
+};
+
+struct requests {
+    MPI_Request *items;
+    size_t count, capacity;
+};
+
+struct axis_requests {        /* what is under way along an axis */
+    struct requests requests; /* what is received, then sent */
+    size_t send_begin;
 };
 
 struct remat_mpi {
@@ -47,21 +61,22 @@ struct remat_mpi {
     bool hangs;            /* it does not return */
     int rank, ranks;
     char host[REMAT_HOST_BYTES], (*hosts)[REMAT_HOST_BYTES]; /* of this rank; of all, or NULL */
-    struct REMAT_LIST(MPI_Request) requests; /* at once: what is received, then sent */
-    size_t send_begin;                       /* of these */
+    pthread_mutex_t mutex; /* of all calls of MPI, and of what follows */
+    struct axis_requests axes[AXES_MAX];
+    struct requests told; /* failures */
     bool failed;
     struct failure failure; /* why */
 };
 
-static bool reserve(remat_mpi *m, size_t count)
+static bool reserve(const remat_mpi *m, struct requests *requests, size_t count)
 {
-    if (count <= m->requests.capacity)
+    if (count <= requests->capacity)
         return count <= INT_MAX;
-    void *items = remat_reallocate(m->ctx, m->requests.items, count * sizeof *m->requests.items);
+    void *items = remat_reallocate(m->ctx, requests->items, count * sizeof *requests->items);
     if (!items)
         return false;
-    m->requests.items = items;
-    m->requests.capacity = count;
+    requests->items = items;
+    requests->capacity = count;
     return count <= INT_MAX;
 }
 
@@ -97,38 +112,37 @@ static void hear(remat_mpi *m)
 static void tell(remat_mpi *m)
 {
     struct remat_wait wait = {0};
-    int all = 0, error = !reserve(m, (size_t)m->ranks);
-    m->requests.count = 0;
+    int all = 0, error = !reserve(m, &m->told, (size_t)m->ranks);
+    m->told.count = 0;
     for (int q = 0; q < m->ranks && !error; q++)
         if (q != m->rank)
             error = m->Isend(&m->failure, sizeof m->failure, m->byte, q, FAILURE_TAG, m->world,
-                             &m->requests.items[m->requests.count++]);
+                             &m->told.items[m->told.count++]);
     while (!all && !error && wait.waited_ns < TELL_NS) {
-        error = m->Testall((int)m->requests.count, m->requests.items, &all, NULL);
+        error = m->Testall((int)m->told.count, m->told.items, &all, NULL);
         remat_wait_pause(&wait);
     }
 }
 
 /* --- a transfer --- */
 
-static int receive(remat_mpi *m, char *to, uint64_t bytes, int from, int tag)
+static int receive(remat_mpi *m, struct requests *out, char *to, uint64_t bytes, int from, int tag)
 {
     int error = 0;
     for (uint64_t at = 0; at < bytes && !error; at += PIECE_BYTES) {
         int piece = (int)(bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES);
-        error = m->Irecv(to + at, piece, m->byte, from, tag, m->world,
-                         &m->requests.items[m->requests.count++]);
+        error = m->Irecv(to + at, piece, m->byte, from, tag, m->world, &out->items[out->count++]);
     }
     return error;
 }
 
-static int send(remat_mpi *m, const char *from, uint64_t bytes, int to, int tag)
+static int send(remat_mpi *m, struct requests *out, const char *from, uint64_t bytes, int to,
+                int tag)
 {
     int error = 0;
     for (uint64_t at = 0; at < bytes && !error; at += PIECE_BYTES) {
         int piece = (int)(bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES);
-        error = m->Isend(from + at, piece, m->byte, to, tag, m->world,
-                         &m->requests.items[m->requests.count++]);
+        error = m->Isend(from + at, piece, m->byte, to, tag, m->world, &out->items[out->count++]);
     }
     return error;
 }
@@ -151,25 +165,26 @@ static int tag_of(const remat_transfer *t, bool exchanges, uint64_t bytes)
     return (int)((2 * t->sequence + exchanges + BYTE_TAGS * (bytes % TAGS)) % TAGS);
 }
 
-static int receive_parts(remat_mpi *m, const remat_transfer *t, bool exchanges)
+static int receive_parts(remat_mpi *m, struct requests *out, const remat_transfer *t,
+                         bool exchanges)
 {
     int error = 0;
     for (uint32_t q = 0; q < t->size && !error; q++) {
         uint64_t bytes = remat_transfer_bytes(t, exchanges ? t->position : q);
         if (q != t->position)
-            error = receive(m, (char *)t->to + q * t->part_bytes, bytes, rank_at(m, t, q),
+            error = receive(m, out, (char *)t->to + q * t->part_bytes, bytes, rank_at(m, t, q),
                             tag_of(t, exchanges, bytes));
     }
     return error;
 }
 
-static int send_parts(remat_mpi *m, const remat_transfer *t, bool exchanges)
+static int send_parts(remat_mpi *m, struct requests *out, const remat_transfer *t, bool exchanges)
 {
     int error = 0;
     for (uint32_t q = 0; q < t->size && !error; q++) {
         uint64_t bytes = remat_transfer_bytes(t, exchanges ? q : t->position);
         if (q != t->position)
-            error = send(m, exchanges ? remat_transfer_part_for(t, q) : t->from, bytes,
+            error = send(m, out, exchanges ? remat_transfer_part_for(t, q) : t->from, bytes,
                          rank_at(m, t, q), tag_of(t, exchanges, bytes));
     }
     return error;
@@ -183,17 +198,15 @@ static void keep_own(const remat_transfer *t, bool exchanges)
                exchanges ? remat_transfer_part_for(t, t->position) : t->from, mine);
 }
 
-static int begin(remat_mpi *m, const struct together *g)
+static int begin(remat_mpi *m, struct axis_requests *axis, const struct together *g)
 {
     int error = 0;
-    m->requests.count = 0;
+    axis->requests.count = 0;
     for (uint32_t k = 0; k < g->count && !error; k++)
-        error = receive_parts(m, &g->transfers[k], g->exchanges);
-    m->send_begin = m->requests.count;
+        error = receive_parts(m, &axis->requests, &g->transfers[k], g->exchanges);
+    axis->send_begin = axis->requests.count;
     for (uint32_t k = 0; k < g->count && !error; k++)
-        error = send_parts(m, &g->transfers[k], g->exchanges);
-    for (uint32_t k = 0; k < g->count && !error; k++)
-        keep_own(&g->transfers[k], g->exchanges);
+        error = send_parts(m, &axis->requests, &g->transfers[k], g->exchanges);
     return error;
 }
 
@@ -206,15 +219,18 @@ static bool goes_on(remat_mpi *m, uint64_t waited_ns, uint64_t timeout_ns)
 }
 
 /* *arrived: all did before the deadline. */
-static int wait_for_all(remat_mpi *m, uint64_t timeout_ns, bool *arrived, uint64_t *waited_ns)
+static int wait_for_all(remat_mpi *m, struct requests *requests, uint64_t timeout_ns, bool *arrived,
+                        uint64_t *waited_ns)
 {
     struct remat_wait wait = {0};
     int all = 0, error = 0;
     while (!all && !error && goes_on(m, wait.waited_ns, timeout_ns)) {
-        error = m->Testall((int)m->requests.count, m->requests.items, &all, NULL);
+        error = m->Testall((int)requests->count, requests->items, &all, NULL);
         if (!all) {
             hear(m);
+            pthread_mutex_unlock(&m->mutex);
             remat_wait_pause(&wait);
+            pthread_mutex_lock(&m->mutex);
         }
     }
     *arrived = all;
@@ -254,12 +270,12 @@ static bool is_missing(remat_mpi *m, const remat_transfer *t, uint32_t position,
 
 /* "1 on a, 2 on b": the others of which something is missing or, with `sends`, who did not take
  * what they were sent. */
-static void list_missing(remat_mpi *m, const struct together *g, bool sends, char *out,
-                         size_t bytes)
+static void list_missing(remat_mpi *m, const struct axis_requests *axis, const struct together *g,
+                         bool sends, char *out, size_t bytes)
 {
     *out = 0;
     for (uint32_t q = 0; q < g->transfers->size; q++) {
-        MPI_Request *request = m->requests.items + (sends ? m->send_begin : 0);
+        MPI_Request *request = axis->requests.items + (sends ? axis->send_begin : 0);
         bool missing = false;
         for (uint32_t k = 0; k < g->count; k++)
             missing |= is_missing(m, &g->transfers[k], q, g->exchanges != sends, &request);
@@ -268,13 +284,14 @@ static void list_missing(remat_mpi *m, const struct together *g, bool sends, cha
     }
 }
 
-static void fail_late(remat_mpi *m, const struct together *g, uint64_t waited_ns)
+static void fail_late(remat_mpi *m, const struct axis_requests *axis, const struct together *g,
+                      uint64_t waited_ns)
 {
     char missing[160], where[DESCRIPTION_BYTES];
     bool told = waited_ns < g->transfers->timeout_ns;
-    list_missing(m, g, false, missing, sizeof missing);
+    list_missing(m, axis, g, false, missing, sizeof missing);
     if (!*missing)
-        list_missing(m, g, true, missing, sizeof missing);
+        list_missing(m, axis, g, true, missing, sizeof missing);
     remat_transfer_describe(g->transfers, g->count, where, sizeof where);
     set_failure(m, REMAT_ERROR_RANK_LOST, "rank %d on %s%s waited %.3g s %s; missing: rank %s",
                 m->rank, m->host, told ? " is told to end, and" : "", (double)waited_ns / 1e9,
@@ -291,40 +308,50 @@ static void fail_in_mpi(remat_mpi *m, const struct together *g, int error)
     tell(m);
 }
 
-static bool reserve_requests(remat_mpi *m, const struct together *g)
+static bool reserve_requests(const remat_mpi *m, struct requests *requests,
+                             const struct together *g)
 {
     size_t count = 0;
     for (uint32_t k = 0; k < g->count; k++)
         count += 2 * (size_t)g->transfers[k].size *
                  (size_t)(g->transfers[k].part_bytes / PIECE_BYTES + 1);
-    return reserve(m, count);
+    return reserve(m, requests, count);
 }
 
 static void move(remat_mpi *m, const struct together *g)
 {
     bool arrived = false;
     uint64_t waited_ns = 0;
-    if (!reserve_requests(m, g)) {
+    struct axis_requests *axis = &m->axes[g->transfers->group];
+    if (!reserve_requests(m, &axis->requests, g)) {
         set_failure(m, REMAT_ERROR_MEMORY, "rank %d on %s: out of memory", m->rank, m->host);
         tell(m);
         return;
     }
-    int error = begin(m, g);
-    error = error ? error : wait_for_all(m, g->transfers->timeout_ns, &arrived, &waited_ns);
+    int error = begin(m, axis, g);
+    error = error
+                ? error
+                : wait_for_all(m, &axis->requests, g->transfers->timeout_ns, &arrived, &waited_ns);
     if (error)
         fail_in_mpi(m, g, error);
     else if (!arrived && !m->failed)
-        fail_late(m, g, waited_ns);
+        fail_late(m, axis, g, waited_ns);
 }
 
 static remat_status transfer_all(remat_mpi *m, const remat_transfer *transfers, uint32_t count,
                                  bool exchanges, char *message)
 {
+    assert(transfers->group < AXES_MAX);
+    for (uint32_t k = 0; k < count; k++)
+        keep_own(&transfers[k], exchanges);
+    pthread_mutex_lock(&m->mutex);
     if (!m->failed)
         move(m, &(struct together){transfers, count, exchanges});
-    if (m->failed)
+    remat_status st = m->failed ? (remat_status)m->failure.status : REMAT_OK;
+    if (st)
         snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "%s", m->failure.message);
-    return m->failed ? (remat_status)m->failure.status : REMAT_OK;
+    pthread_mutex_unlock(&m->mutex);
+    return st;
 }
 
 static remat_status exchange(void *user, const remat_transfer *transfers, uint32_t count,
@@ -342,10 +369,12 @@ static remat_status gather(void *user, const remat_transfer *transfers, uint32_t
 static void fail(void *user, remat_status status, const char *why)
 {
     remat_mpi *m = user;
-    if (m->failed)
-        return;
-    set_failure(m, status, "rank %d on %s failed: %.400s", m->rank, m->host, why);
-    tell(m);
+    pthread_mutex_lock(&m->mutex);
+    if (!m->failed) {
+        set_failure(m, status, "rank %d on %s failed: %.400s", m->rank, m->host, why);
+        tell(m);
+    }
+    pthread_mutex_unlock(&m->mutex);
 }
 
 /* --- life --- */
@@ -465,6 +494,7 @@ remat_status remat_mpi_create(remat_context *ctx, const remat_mpi_params *params
         return REMAT_ERROR_MEMORY;
     *m = (remat_mpi){
         .ctx = ctx, .params = *params, .library = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL)};
+    pthread_mutex_init(&m->mutex, NULL);
     m->params.timeout_ns = params->timeout_ns ? params->timeout_ns : TIMEOUT_NS;
     remat_host_name(m->host);
     if (!m->library)
@@ -492,8 +522,10 @@ void remat_mpi_destroy(remat_mpi **mpi)
     *mpi = NULL;
     if (!m || m->hangs)
         return;
-    if (m->requests.items)
-        remat_reallocate(m->ctx, m->requests.items, 0);
+    pthread_mutex_destroy(&m->mutex);
+    for (uint32_t l = 0; l < AXES_MAX; l++)
+        remat_reallocate(m->ctx, m->axes[l].requests.items, 0);
+    remat_reallocate(m->ctx, m->told.items, 0);
     if (m->hosts)
         remat_reallocate(m->ctx, m->hosts, 0);
     remat_reallocate(m->ctx, m, 0);
@@ -510,6 +542,7 @@ void remat_mpi_engine(remat_mpi *mpi, remat_engine *out)
         .exchange = exchange,
         .gather = gather,
         .fail = fail,
+        .concurrent = 1,
     };
 }
 

@@ -132,9 +132,9 @@ typedef struct remat_mpi_params {
 } remat_mpi_params;
 
 /* All ranks call it. Initializes MPI unless the host has, which asks for MPI_THREAD_SERIALIZED or
- * more: a session's transfers may have a thread of their own. REMAT_ERROR_IO: there is no Open MPI,
- * it refused, or it allows calls of one thread alone. REMAT_ERROR_RANK_LOST: some rank did not come
- * in time. */
+ * more: a session's transfers may have threads of their own, of which one at a time calls MPI.
+ * REMAT_ERROR_IO: there is no Open MPI, it refused, or it allows calls of one thread alone.
+ * REMAT_ERROR_RANK_LOST: some rank did not come in time. */
 REMAT_API remat_status remat_mpi_create(remat_context *ctx, const remat_mpi_params *params,
                                         remat_mpi **out);
 /* All ranks call it, after their last transfer: MPI is finalized if remat_mpi_create initialized

@@ -8,7 +8,9 @@
 #include <remat/engine.h>
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { FAILED = 3 }; /* as it should: mpirun wants no 0 of who has not finalized */
@@ -247,6 +249,56 @@ static void check_all(uint64_t sequence)
     check_gather(5000001, sequence++);
 }
 
+/* --- along both axes at once --- */
+
+enum { BYTES = 1000, LATE_US = 1000000 };
+
+static char of_columns[BYTES];
+
+/* The first row of ranks waits for the others. */
+static void *gather_columns(void *transfer)
+{
+    const remat_transfer *t = transfer;
+    static char why[REMAT_ENGINE_MESSAGE_BYTES];
+    if (t->position)
+        usleep(LATE_US);
+    CHECK(engine.gather(engine.user, t, 1, why) == REMAT_OK, "%s", why);
+    return NULL;
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Transfers along rows do not wait for one along columns, which is under way for a second, whatever
+ * began first. */
+static void check_beside(uint64_t sequence)
+{
+    pthread_t thread;
+    axis = 0;
+    remat_transfer columnwise = describe(BYTES, sequence++);
+    char mine[BYTES];
+    memset(mine, (int)engine.rank + 1, sizeof mine);
+    columnwise.from = mine;
+    columnwise.to = of_columns;
+    check_gather(3, sequence++); /* all ranks are here */
+    MUST(pthread_create(&thread, NULL, gather_columns, &columnwise) == 0);
+    usleep(LATE_US / 10);
+    double begin_s = now_s();
+    for (axis = 1; sequence % 50; sequence++)
+        check_gather(BYTES, sequence);
+    CHECK(now_s() - begin_s < 0.8 * LATE_US / 1e6, "along rows it took %.2f s", now_s() - begin_s);
+    pthread_join(thread, NULL);
+    axis = 0;
+    for (uint32_t q = 0; q < columnwise.size; q++)
+        for (size_t i = 0; i < part_length(&columnwise, q); i++)
+            CHECK(of_columns[q * columnwise.part_bytes + i] == (char)(rank_of(q) + 1),
+                  "byte %zu of %u", i, q);
+}
+
 int main(int argc, char **argv)
 {
     remat_mpi *mpi;
@@ -267,6 +319,8 @@ int main(int argc, char **argv)
                                               : check_gone)();
     } else {
         check_all(0);
+        if (in_mesh)
+            check_beside(1000000);
         CHECK_OK(ctx, remat_mpi_finish(mpi), "finish");
     }
     remat_mpi_destroy(&mpi);
