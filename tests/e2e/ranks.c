@@ -13,10 +13,11 @@ struct remat_graph *ranks_graph(remat_context *ctx, struct remat_arena *arena,
                                 const struct ranks_model *model, uint32_t ranks,
                                 uint32_t microbatches, uint32_t batch, bool forward_only)
 {
+    bool grouped = strcmp(model->preset, "llama-tiny") == 0 && model->tp <= 1;
     struct remat_model_settings sizes = {.layers = 2,
                                          .width = 12,
                                          .heads = 2,
-                                         .kv_heads = strcmp(model->preset, "llama-tiny") ? 0 : 1,
+                                         .kv_heads = grouped ? 1 : 0,
                                          .vocab = 259,
                                          .vocab_multiple = model->vocab_multiple,
                                          .seq = 8,
@@ -31,7 +32,9 @@ struct remat_graph *ranks_graph(remat_context *ctx, struct remat_arena *arena,
     if (strcmp(model->preset, "llama-tiny") == 0)
         sizes.dropout = 0;
     struct remat_graph *graph = harness_model(ctx, arena, model->preset, sizes);
-    if (ranks > 1)
+    if (model->tp > 1)
+        graph->mesh = (struct remat_mesh){2, {{"dp", ranks}, {"tp", model->tp}}};
+    else if (ranks > 1)
         graph->mesh = (struct remat_mesh){1, {{"dp", ranks}}};
     return graph;
 }
@@ -41,6 +44,7 @@ struct remat_pass_settings ranks_passes(const struct ranks_model *model, uint32_
 {
     return (struct remat_pass_settings){.microbatches = microbatches,
                                         .zero = ranks > 1 ? model->zero : 0,
+                                        .sequence_parallel = model->sequence_parallel,
                                         .exchange_bytes = ranks > 1 ? model->exchange_bytes : 0};
 }
 
@@ -59,17 +63,24 @@ struct remat_program *ranks_compile(remat_context *ctx, struct remat_arena *aren
 void ranks_describe(char out[80], const struct ranks_model *model, uint32_t ranks)
 {
     snprintf(out, 80, "%s %s dp=%u", model->preset, remat_dtype_name(model->dtype), ranks);
+    if (model->tp > 1)
+        snprintf(out + strlen(out), 80 - strlen(out), ",tp=%u%s", model->tp,
+                 model->sequence_parallel ? " sequence parallel" : "");
 }
 
 /* --- ranks --- */
+
+enum { LINKS = REMAT_MESH_AXES_MAX };
 
 /* What each transfer of a step waits for: commands that compute, of those that the step traced. */
 struct lateness {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    uint32_t computed, transferred;
+    uint32_t computed;
     bool on;
-    uint32_t needs[4096], count;
+    struct {
+        uint32_t needs[4096], count, transferred;
+    } links[LINKS]; /* each has a thread */
 };
 
 struct rank {
@@ -94,26 +105,44 @@ struct rank {
 
 /* --- as late as possible --- */
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Of one run of a segment, whose first command finds `computed` ones before it. A transfer goes on
- * until the next one that is needed: they come in order. */
+ * until the next one on its link is needed, as they come in order, or one that waits for it. */
 static void list_needs(struct lateness *late, const struct remat_program *p,
                        const struct remat_segment *segment, uint32_t *computed)
 {
-    uint32_t first = late->count, done = *computed;
-    for (uint32_t c = segment->command_begin; c < segment->command_end; c++) {
-        const struct remat_command *command = &p->commands[c];
-        uint32_t need = *computed;
-        for (uint32_t k = segment->command_begin; k < command->complete_before; k++)
-            need += p->commands[k].complete_before == 0;
-        done += command->complete_before == 0;
-        MUST(late->count < sizeof late->needs / sizeof *late->needs);
-        if (command->complete_before)
-            late->needs[late->count++] = need;
+    uint32_t begin = segment->command_begin, count = segment->command_end - begin;
+    uint32_t *before = calloc(count + 1u, sizeof *before),
+             *needs = calloc(count + 1u, sizeof *needs);
+    uint32_t next[LINKS] = {UINT32_MAX, UINT32_MAX};
+    MUST(before && needs);
+    memset(needs, 0xff, count * sizeof *needs);
+    for (uint32_t c = 0; c < count; c++)
+        before[c + 1] = before[c] + (p->commands[begin + c].complete_before == 0);
+    for (uint32_t c = count; c-- > 0;) {
+        const struct remat_command *command = &p->commands[begin + c];
+        if (!command->complete_before)
+            continue;
+        uint32_t *of_link = &next[remat_command_link(p, begin + c)];
+        needs[c] = least(needs[c], *computed + before[command->complete_before - begin]);
+        needs[c] = *of_link = least(needs[c], *of_link);
+        if (command->waits_for)
+            needs[command->waits_for - 1 - begin] =
+                least(needs[command->waits_for - 1 - begin], needs[c]);
     }
-    for (uint32_t i = late->count; i-- > first + 1;)
-        if (late->needs[i] < late->needs[i - 1])
-            late->needs[i - 1] = late->needs[i];
-    *computed = done;
+    for (uint32_t c = 0; c < count; c++)
+        if (p->commands[begin + c].complete_before) {
+            uint32_t link = remat_command_link(p, begin + c), at = late->links[link].count++;
+            MUST(at < sizeof late->links[link].needs / sizeof *late->links[link].needs);
+            late->links[link].needs[at] = needs[c];
+        }
+    *computed += before[count];
+    free(before);
+    free(needs);
 }
 
 static void prepare_late(struct rank *rank)
@@ -141,27 +170,30 @@ static void count_computed(struct rank *rank)
 {
     pthread_mutex_lock(&rank->late.mutex);
     rank->late.computed++;
-    pthread_cond_signal(&rank->late.changed);
+    pthread_cond_broadcast(&rank->late.changed);
     pthread_mutex_unlock(&rank->late.mutex);
 }
 
 static void set_late(struct rank *rank, bool on)
 {
     rank->late.on = on && rank->settings->late;
-    rank->late.computed = rank->late.transferred = 0;
+    rank->late.computed = 0;
+    for (uint32_t l = 0; l < LINKS; l++)
+        rank->late.links[l].transferred = 0;
 }
 
 static void wait_until_late(struct rank *rank, const remat_transfer *t, uint32_t count,
                             bool exchange)
 {
     struct lateness *late = &rank->late;
-    MUST(late->transferred + count <= late->count);
-    uint32_t need = late->needs[late->transferred];
-    late->transferred += count;
-    rank->result->late_count += count;
+    uint32_t *at = &late->links[t->group].transferred;
+    MUST(*at + count <= late->links[t->group].count);
+    uint32_t need = late->links[t->group].needs[*at];
+    *at += count;
     for (uint32_t k = 0; k < count; k++)
         memset(t[k].to, 0xa5, exchange ? t[k].size * t[k].part_bytes : t[k].whole_bytes);
     pthread_mutex_lock(&late->mutex);
+    rank->result->late_count += count;
     while (late->computed < need)
         pthread_cond_wait(&late->changed, &late->mutex);
     pthread_mutex_unlock(&late->mutex);

@@ -19,10 +19,12 @@ struct ranks_model {
     bool narrow;             /* no masters, bf16 moments */
     int64_t vocab_multiple;  /* 0: the vocabulary is not padded */
     int64_t lora;            /* rank of adapters, beside which nothing trains; 0: none */
+    uint32_t tp;             /* ranks along "tp" for each along "dp"; up to 1: no such axis */
+    bool sequence_parallel;  /* along "tp" */
 };
 
 /* Of two layers of width 12 on 259 ids: no vector and no table divides among 8 ranks, matrices do.
- * `batch` is that of all parts. */
+ * `ranks` are along "dp"; `batch` is that of all parts. */
 struct remat_graph *ranks_graph(remat_context *ctx, struct remat_arena *arena,
                                 const struct ranks_model *model, uint32_t ranks,
                                 uint32_t microbatches, uint32_t batch, bool forward_only);

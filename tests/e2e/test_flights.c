@@ -28,6 +28,8 @@ static void make_plans(remat_context *ctx, struct remat_arena *arena,
         if (k == GROUPED)
             flights_group(plans[k]);
         flights_stretch(plans[k]);
+        if (k >= DEFERRED)
+            flights_wait(plans[k]);
         MUST_OK(ctx, remat_program_verify(ctx, plans[k]));
         MUST_OK(ctx, remat_program_simulate(ctx, plans[k]));
     }
@@ -49,7 +51,7 @@ static void check_late(remat_context *ctx, const struct ranks_model *model, uint
         if (settings.ungrouped && !grouped)
             continue;
         ranks_run(ctx, plan, &settings, results);
-        for (uint32_t r = 0; r < ranks; r++) {
+        for (uint32_t r = 0; r < remat_program_ranks(plan); r++) {
             CHECK(ranks_equal(expected, &results[r], STEPS), "%s zero %u %s, %u: rank %u: %s", name,
                   model->zero, what, how, r, results[r].message);
             CHECK((results[r].late_count > 0) == settings.late, "%s zero %u %s: %u late transfers",
@@ -78,8 +80,10 @@ static void test_bits(remat_context *ctx, const struct ranks_model *model, uint3
             blocking->commands[c].complete_before = c + 1;
     }
     ranks_run(ctx, blocking, &(struct ranks_settings){.steps = STEPS}, expected);
-    printf("zero %u: %u transfers beside, at most %u at once\n", model->zero,
-           flights_count(plans[DEFERRED]), flights_most(plans[DEFERRED]));
+    uint32_t waits = flights_wait(flights_copy(ctx, &arena, plans[DEFERRED]));
+    printf("zero %u: %u transfers beside, at most %u at once, %u wait for another link\n",
+           model->zero, flights_count(plans[DEFERRED]), flights_most(plans[DEFERRED]), waits);
+    CHECK((waits > 0) == (model->tp > 1), "%u wait for another link", waits);
     CHECK(flights_most(plans[DEFERRED]) > 2, "at most %u transfers at once",
           flights_most(plans[DEFERRED]));
     *beside += flights_count(plans[STRETCHED]);
@@ -355,6 +359,10 @@ int main(int argc, char **argv)
         {.preset = "bert-tiny", .dtype = REMAT_F32, .clip_norm = 0.5, .zero = 1},
         {.preset = "encdec-tiny", .dtype = REMAT_F32, .zero = 3},
         {.preset = "gpt2-tiny", .dtype = REMAT_BF16, .exchange_bytes = 1000}};
+    static const struct ranks_model two_links[] = {
+        {.preset = "llama-tiny", .dtype = REMAT_BF16, .zero = 3, .tp = 2},
+        {.preset = "gpt2-tiny", .dtype = REMAT_F32, .zero = 3, .tp = 2, .sequence_parallel = true},
+        {.preset = "encdec-tiny", .dtype = REMAT_F32, .zero = 1, .tp = 2}};
     bool small = argc > 1 && strcmp(argv[1], "small") == 0;
     uint32_t beside = 0;
     remat_context *ctx = remat_context_create(NULL, NULL);
@@ -363,6 +371,8 @@ int main(int argc, char **argv)
         for (uint32_t ranks = 2; ranks <= (small ? 2 : 4); ranks *= 2)
             test_bits(ctx, &models[k], ranks, 1, &beside);
     test_bits(ctx, &models[2], 2, 2, &beside);
+    for (size_t k = 0; k < (small ? 1 : sizeof two_links / sizeof *two_links); k++)
+        test_bits(ctx, &two_links[k], 2, 1 + k % 2, &beside);
     CHECK(beside > 50, "%u transfers beside computation", beside);
     for (size_t k = 0; k < 3 && !small; k++)
         test_refusals(ctx, &models[k], 2);

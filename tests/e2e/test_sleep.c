@@ -14,45 +14,44 @@
 
 struct subject {
     struct ranks_model model;
-    uint32_t dp, tp, microbatches; /* tp 1: no such axis */
-    bool sequence_parallel;
+    uint32_t dp, microbatches;
     const char *ac_mode;
     bool deferred; /* transfers go on for as long as they can, in groups */
 };
 
 static const struct subject subjects[] = {
-    {{.preset = "gpt2-tiny", .dtype = REMAT_F32}, 4, 1, 1, false, NULL, false},
-    {{.preset = "gpt2-tiny", .dtype = REMAT_F32, .zero = 1}, 3, 1, 1, false, "full", true},
-    {{.preset = "gpt2-tiny", .dtype = REMAT_BF16, .zero = 3}, 4, 1, 2, false, "full", false},
-    {{.preset = "gpt2-tiny", .dtype = REMAT_BF16, .zero = 3}, 2, 1, 2, false, NULL, true},
-    {{.preset = "gpt2-tiny", .dtype = REMAT_F32, .zero = 3}, 2, 2, 1, true, "full", false},
-    {{.preset = "gpt2-tiny", .dtype = REMAT_BF16}, 2, 2, 2, false, NULL, true},
-    {{.preset = "gpt2-tiny", .dtype = REMAT_BF16, .exchange_bytes = 1000},
-     4,
+    {{.preset = "gpt2-tiny", .dtype = REMAT_F32}, 4, 1, NULL, false},
+    {{.preset = "gpt2-tiny", .dtype = REMAT_F32, .zero = 1}, 3, 1, "full", true},
+    {{.preset = "gpt2-tiny", .dtype = REMAT_BF16, .zero = 3}, 4, 2, "full", false},
+    {{.preset = "gpt2-tiny", .dtype = REMAT_BF16, .zero = 3}, 2, 2, NULL, true},
+    {{.preset = "gpt2-tiny", .dtype = REMAT_F32, .zero = 3, .tp = 2, .sequence_parallel = true},
+     2,
      1,
-     1,
-     false,
+     "full",
+     false},
+    {{.preset = "gpt2-tiny", .dtype = REMAT_BF16, .tp = 2}, 2, 2, NULL, true},
+    {{.preset = "gpt2-tiny", .dtype = REMAT_BF16, .exchange_bytes = 1000}, 4, 1, NULL, true},
+    {{.preset = "llama-tiny", .dtype = REMAT_BF16, .zero = 3}, 8, 1, "full", true},
+    {{.preset = "llama-tiny", .dtype = REMAT_F32, .zero = 1}, 4, 2, NULL, false},
+    {{.preset = "llama-tiny", .dtype = REMAT_F32, .zero = 3}, 2, 1, NULL, true},
+    {{.preset = "llama-tiny", .dtype = REMAT_BF16}, 4, 1, "full", true},
+    {{.preset = "bert-tiny", .dtype = REMAT_F32, .clip_norm = 0.5, .zero = 1}, 4, 1, NULL, true},
+    {{.preset = "bert-tiny", .dtype = REMAT_BF16, .zero = 3, .tp = 2}, 2, 1, "full", true},
+    {{.preset = "bert-tiny", .dtype = REMAT_F32, .zero = 1, .tp = 2, .sequence_parallel = true},
+     2,
+     2,
      NULL,
-     true},
-    {{.preset = "llama-tiny", .dtype = REMAT_BF16, .zero = 3}, 8, 1, 1, false, "full", true},
-    {{.preset = "llama-tiny", .dtype = REMAT_F32, .zero = 1}, 4, 1, 2, false, NULL, false},
-    {{.preset = "llama-tiny", .dtype = REMAT_F32, .zero = 3}, 2, 1, 1, false, NULL, true},
-    {{.preset = "llama-tiny", .dtype = REMAT_BF16}, 4, 1, 1, false, "full", true},
-    {{.preset = "bert-tiny", .dtype = REMAT_F32, .clip_norm = 0.5, .zero = 1},
-     4,
+     false},
+    {{.preset = "bert-tiny", .dtype = REMAT_BF16}, 2, 4, "full", false},
+    {{.preset = "encdec-tiny", .dtype = REMAT_BF16, .zero = 1}, 4, 1, NULL, true},
+    {{.preset = "encdec-tiny", .dtype = REMAT_F32, .zero = 3}, 3, 1, "full", false},
+    {{.preset = "encdec-tiny", .dtype = REMAT_F32, .zero = 3, .tp = 2}, 2, 1, NULL, true},
+    {{.preset = "encdec-tiny", .dtype = REMAT_BF16, .zero = 1, .tp = 2, .sequence_parallel = true},
+     2,
      1,
-     1,
-     false,
-     NULL,
+     "full",
      true},
-    {{.preset = "bert-tiny", .dtype = REMAT_BF16, .zero = 3}, 2, 2, 1, false, "full", true},
-    {{.preset = "bert-tiny", .dtype = REMAT_F32, .zero = 1}, 2, 2, 2, true, NULL, false},
-    {{.preset = "bert-tiny", .dtype = REMAT_BF16}, 2, 1, 4, false, "full", false},
-    {{.preset = "encdec-tiny", .dtype = REMAT_BF16, .zero = 1}, 4, 1, 1, false, NULL, true},
-    {{.preset = "encdec-tiny", .dtype = REMAT_F32, .zero = 3}, 3, 1, 1, false, "full", false},
-    {{.preset = "encdec-tiny", .dtype = REMAT_F32, .zero = 3}, 2, 2, 1, false, NULL, true},
-    {{.preset = "encdec-tiny", .dtype = REMAT_BF16, .zero = 1}, 2, 2, 1, true, "full", true},
-    {{.preset = "encdec-tiny", .dtype = REMAT_BF16}, 4, 1, 2, false, NULL, false},
+    {{.preset = "encdec-tiny", .dtype = REMAT_BF16}, 4, 2, NULL, false},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
@@ -61,12 +60,9 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
 {
     struct remat_program *program;
     const struct remat_policy_settings policy = {.ac_mode = ac_mode};
-    struct remat_pass_settings passes = ranks_passes(&s->model, s->dp, s->microbatches);
+    const struct remat_pass_settings passes = ranks_passes(&s->model, s->dp, s->microbatches);
     struct remat_graph *graph =
         ranks_graph(ctx, arena, &s->model, s->dp, s->microbatches, 8, false);
-    passes.sequence_parallel = s->sequence_parallel;
-    if (s->tp > 1)
-        graph->mesh = (struct remat_mesh){2, {{"dp", s->dp}, {"tp", s->tp}}};
     MUST_OK(ctx, harness_compile(ctx, arena, graph, &passes, &policy, 0, &program));
     return program;
 }
@@ -82,6 +78,7 @@ static struct remat_program *make_plan(remat_context *ctx, struct remat_arena *a
     flights_defer(ctx, arena, plan);
     flights_group(plan);
     flights_stretch(plan);
+    flights_wait(plan);
     MUST_OK(ctx, remat_program_verify(ctx, plan));
     MUST_OK(ctx, remat_program_simulate(ctx, plan));
     return plan;
@@ -119,7 +116,7 @@ static void test_subject(remat_context *ctx, const struct subject *s, uint64_t f
         const struct sleep_settings sleep = {scale, scale, seed, TIMEOUT_NS};
         const struct ranks_settings settings = {.steps = STEPS, .paint = true, .sleep = &sleep};
         ranks_run(ctx, plan, &settings, results);
-        for (uint32_t r = 0; r < s->dp * s->tp; r++) {
+        for (uint32_t r = 0; r < remat_program_ranks(plan); r++) {
             CHECK(ranks_equal(&expected[0], &results[r], STEPS), "%s, seed %llu: rank %u: %s",
                   s->model.preset, (unsigned long long)seed, r, results[r].message);
             CHECK(results[r].touched_bytes == step_end_bytes(plan),
@@ -150,8 +147,7 @@ static bool is_found(remat_context *ctx, struct remat_program *plan)
 /* Every transfer of a step in its turn, complete a command too late. */
 static void test_missing_waits(remat_context *ctx)
 {
-    const struct subject s = {
-        {.preset = "gpt2-tiny", .dtype = REMAT_F32}, 2, 1, 1, false, NULL, true};
+    const struct subject s = {{.preset = "gpt2-tiny", .dtype = REMAT_F32}, 2, 1, NULL, true};
     uint32_t tried = 0, found = 0;
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);

@@ -18,7 +18,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ORDERS = 4, ORDERS_OF_RACES = 24, RUN_EVERY = 40, RACE_EVERY = 4, WORK_MAX = 2000000 };
+enum {
+    ORDERS = 4,
+    ORDERS_OF_RACES = REMAT_MESH_AXES_MAX,
+    RUN_EVERY = 40,
+    RACE_EVERY = 2,
+    WORK_MAX = 2000000
+};
 
 #define SIZES .layers = 1, .width = 8, .heads = 2, .vocab = 18, .context = 6, .batch = 2, .seq = 4
 

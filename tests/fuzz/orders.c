@@ -8,7 +8,8 @@
 #include <stdlib.h>
 
 enum { LINKS = REMAT_MESH_AXES_MAX };
-enum { LATE, EARLY, BETWEEN, WAYS };
+/* Of a run: link 0, or 1, is as late as it may be; all are as early; anything comes next. */
+enum { EARLY = LINKS, AT_RANDOM, WAYS };
 
 struct range { /* of bytes */
     uint64_t begin, end;
@@ -279,39 +280,13 @@ static void compute(struct orders *o)
 
 /* --- orders --- */
 
-/* Computation waits for one of the link's groups. */
-static bool is_due(const struct orders *o, const struct link *link)
-{
-    bool due = false;
-    for (uint32_t g = link->next; g < link->count; g++)
-        due |= o->p->commands[link->groups[g]].complete_before <= o->computed;
-    return due;
-}
-
-/* Another link, which is due, waits for this one. */
-static bool is_waited_for(const struct orders *o, uint32_t link)
-{
-    bool waited = false;
-    for (uint32_t l = 0; l < LINKS; l++) {
-        const struct link *other = &o->links[l];
-        uint32_t waits_for =
-            other->next < other->count ? o->p->commands[other->groups[other->next]].waits_for : 0;
-        waited |= is_due(o, other) && waits_for && !o->done[waits_for - 1] &&
-                  link_of(o, waits_for - 1) == link;
-    }
-    return waited;
-}
-
-/* The links whose next group may begin, or end; if it is late, only where nothing else goes on. */
-static uint32_t find_ready(struct orders *o, bool late, struct link *ready[LINKS])
+/* Those whose next group may begin, or end, but for the one of number `delayed`. */
+static uint32_t find_ready(struct orders *o, uint32_t delayed, struct link *ready[LINKS])
 {
     uint32_t count = 0;
-    for (uint32_t l = 0; l < LINKS; l++) {
-        struct link *link = &o->links[l];
-        bool asked = !late || is_due(o, link) || is_waited_for(o, l);
-        if (asked && (link->under_way || may_begin(o, link)))
-            ready[count++] = link;
-    }
+    for (uint32_t l = 0; l < LINKS; l++)
+        if (l != delayed && (o->links[l].under_way || may_begin(o, &o->links[l])))
+            ready[count++] = &o->links[l];
     return count;
 }
 
@@ -320,8 +295,11 @@ static bool go_on(struct orders *o, struct random *random, uint32_t way)
 {
     struct link *ready[LINKS];
     bool computes = o->computed < o->end && may_compute(o);
-    uint32_t count = computes && way == LATE ? 0 : find_ready(o, way == LATE, ready);
-    if (computes && (!count || (way == BETWEEN && random_below(random, count + 1) == 0))) {
+    uint32_t count = find_ready(o, way, ready);
+    if (way < LINKS && !computes && !count)
+        count = find_ready(o, LINKS, ready);
+    if (computes &&
+        (way < LINKS || !count || (way == AT_RANDOM && random_below(random, count + 1) == 0))) {
         compute(o);
     } else if (count) {
         struct link *link = ready[random_below(random, count)];
