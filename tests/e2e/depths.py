@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transfers that start ahead of what reads them: plans of many budgets have many depths, more budget is never slower, and
-at each depth the bits are those of everything saved.
+at each depth the bits are those of everything saved. Plans of e2e-depths, each at a depth of its own, have the bits of
+blocking transfers in a process for each rank, too.
 
-    depths.py TOOLS SOURCE TEXT"""
+    depths.py TOOLS SOURCE TEXT E2E_DEPTHS [MPIRUN [all]]    all: every plan, without the budgets"""
 import json
 import os
+import pathlib
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import INFEASIBLE, Tools, check, finish, json_lines, scratch
+from harness import INFEASIBLE, Tools, check, finish, json_lines, must, run, scratch
 
 tool = Tools(sys.argv[1])
 SOURCE, TEXT = map(os.path.abspath, sys.argv[2:4])
+E2E_DEPTHS, *MPIRUN = map(os.path.abspath, sys.argv[4:6])
+ALL = sys.argv[6:] == ["all"]
+SLICE = "0", "4", "16"  # depths under MPI in a short run
 PARTS = 8  # between static bytes and everything saved
 
 
@@ -24,8 +29,8 @@ def describe_device():
         json.dump(description, file)
 
 
-def hashes(plan):
-    done = tool("run", plan, "--device", "cpu", "--text", TEXT, "--steps", 2, "--hash", "--json")
+def hashes(plan, *launcher):
+    done = run([*launcher, tool.path("run"), plan, "--device", "cpu", "--text", TEXT, "--steps", 2, "--threads", 1, "--hash", "--json"])
     return [{key: value for key, value in line.items() if "hash" in key or key == "loss"} for line in json_lines(done)]
 
 
@@ -51,8 +56,29 @@ def try_model(model, *division):
     return depths
 
 
+def try_every_depth():
+    """MODEL-DIVISION.blocking.plan, and MODEL-DIVISION.DEPTH.plan for each depth with a plan of its own."""
+    must(run([E2E_DEPTHS, "write", *(["all"] if ALL else [])]))
+    tried = set()
+    for blocking in sorted(pathlib.Path().glob("*.blocking.plan")):
+        name = blocking.name.removesuffix(".blocking.plan")
+        ranks = tool.json("dump", blocking, "--format", "json")["ranks"]
+        bits = hashes(blocking)
+        for plan in sorted(pathlib.Path().glob(f"{name}.*.plan")):
+            depth = plan.suffixes[-2][1:]
+            if ALL or depth in SLICE:
+                check(hashes(plan, *MPIRUN, "-n", ranks) == bits, f"{plan}: other bits under MPI")
+                tried.add(depth)
+        print(name, "under MPI")
+    check(tried >= {*SLICE}, f"only depths {tried}")
+
+
 def main():
     with scratch():
+        if MPIRUN:
+            try_every_depth()
+        if ALL:
+            return finish()
         describe_device()
         found = try_model("llama-tiny", "--mesh", "dp=2", "--zero", 3)
         found |= try_model("gpt2-tiny", "--mesh", "dp=4", "--zero", 3)
