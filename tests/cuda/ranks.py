@@ -279,6 +279,15 @@ def graphs(work):
             check(len(launches) == 4 * ranks, f"{options}: {len(launches)} launches of graphs on {ranks} ranks")
     says(trained("c.safetensors", "--cuda-graph", "ranks", "--engine", "local")[0], USAGE,
          "--cuda-graph ranks: engine local moves memory of the host, and no graph has that")
+    if shutil.which("mpirun"):
+        log = pathlib.Path(work) / "log"
+        log.unlink(missing_ok=True)
+        say = command("--engine", "mpi", "--steps", 4)
+        settings = {"cwd": work, "env": variables(work, REMAT_DOUBLE_GPUS=3, REMAT_DOUBLE_LOG=log)}
+        must(run(["mpirun", "-n", 3, *say], **settings))
+        check(not log.exists() or not log.read_text(), "by mpi a step is a graph")
+        refusal = run(["mpirun", "-n", 3, *say, "--cuda-graph", "ranks"], **settings)
+        check(refusal.returncode == USAGE and "--cuda-graph ranks: engine mpi moves memory of the host" in refusal.stderr, refusal.stderr)
 
 
 def late_graph(work):
