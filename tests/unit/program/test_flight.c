@@ -282,6 +282,29 @@ static void test_completions(void)
                                   "the buffer 4 of \"x\" is freed before command 4")
 }
 
+/* Before what it sends is computed. */
+static void start_early(struct flying *f)
+{
+    struct remat_command fill = f->commands[0];
+    struct remat_operand filled = f->operands[0];
+    memmove(&f->operands[0], &f->operands[1], 2 * sizeof *f->operands);
+    f->operands[2] = filled;
+    f->commands[0] = f->commands[TO_X];
+    f->commands[1] = fill;
+    f->commands[0].operand_begin = 0;
+    f->commands[0].operand_end = f->commands[1].operand_begin = 2;
+    f->commands[1].operand_end = 3;
+    f->buffers[X].begin = 0;
+}
+
+static void test_starts(void)
+{
+    CASE(start_early(f),
+         "commands[1] \"a\": operand 0 writes bytes [256, 272) of the arena, in \"a\", but "
+         "commands[0] \"x\" reads some of them until command 5",
+         "commands[0] \"x\": operand 0 reads \"a\", which nothing has written yet")
+}
+
 static void test_uses(void)
 {
     CASE(*value_of(f, 2, 0) = A,
@@ -448,6 +471,7 @@ int main(int argc, char **argv)
     MUST(ctx = remat_context_create(NULL, NULL));
     remat_arena_init(&arena, ctx);
     test_completions();
+    test_starts();
     test_uses();
     test_bytes();
     test_groups();
