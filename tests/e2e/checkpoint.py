@@ -136,7 +136,7 @@ def check_refused():
               (set_metadata("lr", "0x10"), 4, '"lr" must be a number from 0 to 3e+38'),
               (set_metadata("min_lr", "0X1p-3"), 4, '"min_lr" must be a number'),
               (set_metadata("parts", "0"), 4, '"parts" must be a number from 1 to 1.84467e+19'),
-              (set_metadata("batch", "0"), 4, '"batch" must be a number from 1'),
+              (set_metadata("batch", "-1"), 4, '"batch" must be a number from 0'),
               (set_metadata("warmup", "1000000001"), 4, '"warmup" must be a number from 0 to 1e+09'),
               (set_metadata("schedule", "steep"), 4, '"schedule" is "steep", no schedule'),
               (set_metadata("batch", "8"), 2, "the plan's batch is 4, of the checkpoint's run 8"),

@@ -170,6 +170,36 @@ def layers():
         check(steps("look.plan", "--steps", 2) == steps("slice.plan", "--steps", 2), options, "other bits")
 
 
+def without_ids():
+    """Features, ids of a decoder and labels of names of their own: the bits of the graph whose names remat-run knows."""
+    text = HEAD + "input %features : f32[batch,16,8]\n" + TAIL.replace("%sum", "%features")
+    names = {"tokens": "decoder_ids", "targets": "labels"}
+    pathlib.Path("named.graph").write_text(text)
+    for name, own in names.items():
+        text = text.replace(f"%{name}", f"%{own}")
+    pathlib.Path("features.graph").write_text(text)
+    data = TEXT.read_bytes()
+    ids = {own: [data[b * SEQ + t + (name == "targets")] for b in range(BATCH) for t in range(SEQ)] for name, own in names.items()}
+    tensors = {own: ("I32", [BATCH, SEQ], values, "i") for own, values in ids.items()}
+    tensors["features"] = "F32", [BATCH, SEQ, WIDTH], [index / 512 for index in range(BATCH * SEQ * WIDTH)], "f"
+    write("features.safetensors", tensors)
+    given, run = [f"--input={name}=features.safetensors" for name in tensors], ["run", "features.plan", "--threads", 1]
+    for options in [], ["--microbatches", 2], ["--mesh", "dp=2"]:
+        for name in "named", "features":
+            tool.must("compile", f"{name}.graph", *options, "-o", f"{name}.plan")
+        expected = steps("named.plan", given[2], "--steps", 1)
+        first = json_lines(tool(*run, "--lr", .5, *given, "--steps", 1, "--json"))
+        check([(line["step"], line["loss"], line["loss_hash"], line["grad_hash"]) for line in first] == expected, options, "other bits")
+    whole = json_lines(tool(*run, "--lr", .5, *given, "--steps", 4, "--json", "--eval-every", 4, "--eval-steps", 1))
+    must(tool(*run, "--lr", .5, *given, "--steps", 2, "--checkpoint", "f"))
+    rest = json_lines(tool(*run, *given, "--steps", 4, "--resume", "f", "--json"))
+    check([line["loss_hash"] for line in rest] == [line["loss_hash"] for line in whole[2:]] and "eval_loss" in whole[-1], "resumed")
+    must(tool(*run, *given, "--eval", "--steps", 1))
+    refused(tool(*run, *given, "--text", TEXT), USAGE, "the plan has no ids: all its inputs are given with --input")
+    refused(tool(*run, *given[:2]), USAGE, 'nothing writes the plan\'s input "features", F32 [4, 16, 8]')
+    refused(tool("run", "named.plan", given[2]), USAGE, "--text is missing, or --tokens, or --ids")
+
+
 def resumes():
     """Another input is another run; one that is given under another name of its file is not."""
     given = ["--init", "given.safetensors", *INPUTS]
@@ -246,6 +276,7 @@ def main():
     values(plans)
     constants(plans, places)
     layers()
+    without_ids()
     resumes()
     entries()
     refusals(shift, places)

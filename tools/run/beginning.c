@@ -17,10 +17,18 @@ static remat_status open_data(remat_context *ctx, struct remat_arena *arena,
                               const struct cli_arguments *args, const struct model *model,
                               struct data *out)
 {
+    bool named = cli_has(args, OPTION_text) || cli_has(args, OPTION_ids) ||
+                 cli_has(args, OPTION_tokens) || cli_has(args, OPTION_eval_tokens);
+    if (!model->batch)
+        return named ? cli_error(ctx, REMAT_ERROR_USAGE,
+                                 "the plan has no ids: all its inputs are given with --input")
+                     : REMAT_OK;
     if (cli_has(args, OPTION_text))
         return data_open_text(ctx, cli_text(args, OPTION_text, NULL), model, out);
     if (cli_has(args, OPTION_ids))
         return data_draw(ctx, model, out);
+    if (!cli_has(args, OPTION_tokens))
+        return cli_error(ctx, REMAT_ERROR_USAGE, "--text is missing, or --tokens, or --ids");
     return open_tokens(ctx, arena, args, OPTION_tokens, model, out);
 }
 
@@ -200,7 +208,7 @@ remat_status beginning_read(remat_context *ctx, struct remat_arena *arena,
     RUN_TRY(open_data(ctx, arena, args, model, &data->train));
     RUN_TRY(data_hash(ctx, &data->train, &settings->data_hash));
     settings->rows = data_rows(&data->train);
-    if (settings->eval_every)
+    if (settings->eval_every && model->batch)
         RUN_TRY(choose_eval_rows(ctx, arena, args, model, settings, &data->eval));
     settings->rows.shuffled = !settings->eval;
     if (settings->repeatable && !checkpoint_is_there(settings->resume))
@@ -211,9 +219,10 @@ remat_status beginning_read(remat_context *ctx, struct remat_arena *arena,
     }
     RUN_TRY(settings_check_schedule(ctx, args, &settings->schedule));
     settings->rows.seed = settings->seed;
-    RUN_TRY(rows_check(ctx, &settings->rows, settings->resumed * model->batch,
-                       settings->steps * model->batch));
-    if (settings->eval_every)
+    if (model->batch)
+        RUN_TRY(rows_check(ctx, &settings->rows, settings->resumed * model->batch,
+                           settings->steps * model->batch));
+    if (settings->eval_every && model->batch)
         RUN_TRY(rows_check(ctx, &settings->eval_rows, 0, settings->eval_steps * model->batch));
     if (cli_has(args, OPTION_init) && !settings->resume)
         RUN_TRY(open_weights(ctx, arena, args, plan, from));

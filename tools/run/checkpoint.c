@@ -35,9 +35,9 @@ static const struct metadata_number { /* u64, or double; those of options have t
 #define ANY        0x1p64
     {"step", AT(step), false, false, 1, ANY},
     {"seed", AT(seed), false, false, 0, ANY},
-    {"batch", AT(batch), false, false, 1, ANY},
-    {"seq", AT(seq), false, false, 1, ANY},
-    {"data_size", AT(data_size), false, false, 1, ANY},
+    {"batch", AT(batch), false, false, 0, ANY},
+    {"seq", AT(seq), false, false, 0, ANY},
+    {"data_size", AT(data_size), false, false, 0, ANY},
     {"data_hash", AT(data_hash), false, false, 0, ANY},
     {"input_hash", AT(input_hash), false, true, 0, ANY},
     {"parts", AT(microbatches), false, true, 1, ANY},

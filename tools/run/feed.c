@@ -78,7 +78,8 @@ remat_status feed_write(const struct feed *feed, const struct rows *rows,
     int32_t number = (int32_t)in->step;
     const uint32_t rng[4] = {(uint32_t)in->seed, (uint32_t)(in->seed >> 32), (uint32_t)in->step,
                              0}; /* the last: number of the microbatch */
-    RUN_TRY((model->feeding == FEED_MASKED ? write_masked : write_next)(feed, rows, in->step));
+    if (model->batch)
+        RUN_TRY((model->feeding == FEED_MASKED ? write_masked : write_next)(feed, rows, in->step));
     if (model->has_rng)
         RUN_TRY(remat_session_write(session, "rng", rng, sizeof rng));
     if (model->has_lr)

@@ -117,29 +117,47 @@ static remat_status check_entries(remat_context *ctx, const remat_plan *plan,
     return REMAT_OK;
 }
 
+/* Of ids that this tool writes. */
+static bool has_ids(const remat_plan *plan)
+{
+    remat_tensor_info any;
+    return find_tensor(plan, "tokens", &any) || find_tensor(plan, "targets", &any) ||
+           find_tensor(plan, "source", &any);
+}
+
+static remat_status inspect_ids(remat_context *ctx, struct model *model)
+{
+    remat_status st = REMAT_OK;
+    remat_tensor_info tokens, targets;
+    RUN_TRY(check_ids(ctx, model->plan, "tokens", &tokens));
+    RUN_TRY(check_ids(ctx, model->plan, "targets", &targets));
+    if (tokens.bytes != targets.bytes)
+        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "\"tokens\" and \"targets\" differ in shape");
+    narrow_vocabulary(model, &tokens);
+    narrow_vocabulary(model, &targets);
+    model->batch = (uint64_t)tokens.shape[0];
+    model->seq = (uint64_t)tokens.shape[1];
+    RUN_TRY(inspect_source(ctx, model));
+fail:
+    return st;
+}
+
 remat_status model_inspect(remat_context *ctx, const remat_plan *plan, const char *const *entries,
                            struct model *out)
 {
     remat_status st = REMAT_OK;
-    remat_tensor_info tokens, targets, other;
+    remat_tensor_info other;
     const struct family *family = family_of(plan);
     *out = (struct model){.plan = plan,
                           .feeding = family ? family->feeding : FEED_NEXT,
                           .vocabulary = find_vocabulary(plan, family)};
     RUN_TRY(check_entries(ctx, plan, entries));
-    RUN_TRY(check_ids(ctx, plan, "tokens", &tokens));
-    RUN_TRY(check_ids(ctx, plan, "targets", &targets));
-    if (tokens.bytes != targets.bytes)
-        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "\"tokens\" and \"targets\" differ in shape");
-    narrow_vocabulary(out, &tokens);
-    narrow_vocabulary(out, &targets);
-    out->batch = (uint64_t)tokens.shape[0];
-    out->seq = (uint64_t)tokens.shape[1];
+    if (has_ids(plan))
+        RUN_TRY(inspect_ids(ctx, out));
     inspect_microbatches(out);
     if (!find_tensor(plan, "loss", &other) || other.bytes != sizeof(float) ||
         other.element != REMAT_ELEMENT_F32)
         RUN_FAIL(ctx, REMAT_ERROR_INVALID, "the plan has no output \"loss\" of one f32");
-    RUN_TRY(inspect_source(ctx, out));
     RUN_TRY(inspect_number(ctx, plan, &rng, &out->has_rng));
     RUN_TRY(inspect_number(ctx, plan, &lr, &out->has_lr));
     RUN_TRY(inspect_number(ctx, plan, &step, &out->has_step));

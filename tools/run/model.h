@@ -9,7 +9,8 @@
 
 struct model {
     const remat_plan *plan;
-    uint64_t batch, seq;   /* of the inputs "tokens" and "targets", i32 [batch, seq] */
+    uint64_t batch, seq;   /* of the inputs "tokens" and "targets", i32 [batch, seq]; 0: it has no
+                              ids, and all inputs are given */
     const char *mesh;      /* "dp=2,tp=4"; "": one rank */
     uint64_t data_ranks;   /* along dp */
     uint64_t microbatches; /* of all ranks */

@@ -32,8 +32,7 @@ static remat_status check_source(remat_context *ctx, const struct cli_arguments 
                              args->tool->options[sources[i]].name, given->name);
         given = &args->tool->options[sources[i]];
     }
-    return given ? REMAT_OK
-                 : cli_error(ctx, REMAT_ERROR_USAGE, "--text is missing, or --tokens, or --ids");
+    return REMAT_OK;
 }
 
 static remat_status check_needs(remat_context *ctx, const struct cli_arguments *args)
