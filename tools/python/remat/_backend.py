@@ -153,12 +153,15 @@ class Backend:
         symbolic = self.note(joint, tags)
         told = sum(rows[index].time_ns for index in bare_problem.twins(rows))
         time_ns = sum(rows[row].time_ns for row in decision.sequence)
-        return Planning(len(self.planned) + 1, left, memory.peak_bytes, decision.given_peak_bytes,
-                        _place(rows[memory.peak_row]), memory.border_bytes,
-                        sum(rows[row].bytes for row in memory.saved), input_bytes, time_ns, decision.total_ns - told,
-                        decision.lower_bound_ns, decision.floor_bytes, costs, len(rows),
-                        len(decision.sequence) - len(rows), of_modules(rows, decision.sequence, memory.saved),
-                        _count(joint.once.values()), tags, symbolic, earlier, decision.found_by)
+        return Planning(
+            number=len(self.planned) + 1, given_bytes=left, planned_peak_bytes=memory.peak_bytes,
+            everything_saved_bytes=decision.given_peak_bytes, peak_at=_place(rows[memory.peak_row]),
+            held_at_border_bytes=memory.border_bytes, saved_bytes=sum(rows[row].bytes for row in memory.saved),
+            input_bytes=input_bytes, time_ns=time_ns, everything_saved_ns=decision.total_ns - told,
+            lower_bound_ns=decision.lower_bound_ns, floor_bytes=decision.floor_bytes, costs=costs, rows=len(rows),
+            reruns=len(decision.sequence) - len(rows), modules=of_modules(rows, decision.sequence, memory.saved),
+            once=_count(joint.once.values()), tags=tags, symbolic=symbolic, earlier_bytes=earlier,
+            found_by=decision.found_by)
 
     def note(self, joint, tags):
         """Remarks on what a plan of the next graph does not promise. Returns whether sizes are symbolic."""

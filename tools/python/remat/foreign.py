@@ -11,16 +11,13 @@ import torch
 from torch import fx
 
 from . import classes, nodes, rules
+from .fusion import LARGE, PINNED
 from .nodes import hint, is_getitem, is_tangent, is_view, moved_bytes, storage_bytes, tensors, value
 from .scratch import scratch_bytes
-from ._orders import RANK_MAX, Graph
+from .shapes import bits, blocks, dense, dense_strides, restated, sizes, without_ones
+from ._orders import Graph
 
 FORWARD, LOSS, BACKWARD = "forward", "loss", "backward"
-LARGE = 64  # the loss begins after the last value of at least that part of the largest
-SMALL = 16  # a value so many times smaller than what reads it is made there
-LEAVES = 8  # that are read in place of one value, at most
-RESULT = "a result of the graph"
-PINNED = ("MUST_SAVE", "reads what is mutated", RESULT)  # reasons for which a fused operator runs once
 MOST_INPUTS = 200  # of a node
 
 
@@ -36,79 +33,34 @@ class Value:
         return math.prod(self.shape)
 
 
-def sizes(tensor):
-    """The shape, without a size of 0 and with at least one axis; one axis for too many, which only opaque operators
-    read."""
-    shape = [max(hint(size), 1) for size in tensor.shape] or [1]
-    return shape if len(shape) <= RANK_MAX else [math.prod(shape)]
-
-
-def bits(tensor):
-    return 8 * tensor.element_size()
-
-
 class Foreign:
     """`graph`: finished; `stands_for`: of each of its nodes the scheduled node, or None; `phases`: its phase. Of one of
     several graphs of a step results end with the forward pass, unless the backward pass reads them, and `beside` bytes
     stand beside what is kept between the passes; None: the graph is all of a step. `pins`: "save" or "recompute", of
     scheduled nodes; of what cannot be, nothing."""
 
-    def __init__(self, joint, costs, beside=None, pins=None):
-        self.joint, self.costs, self.graph, self.pins = joint, costs, Graph("joint"), pins or {}
+    def __init__(self, fusion, costs, beside=None, pins=None):
+        joint = fusion.joint
+        self.joint, self.fusion, self.costs, self.graph, self.pins = joint, fusion, costs, Graph("joint"), pins or {}
         self.values, self.views, self.stands_for, self.phases, self.token = {}, {}, [], [], None
-        results = {joint.owner(node) for node in joint.forward_outputs}
-        self.once = {node: reason or (RESULT if node in results else None) for node, reason in joint.once.items()}
-        units = [node for node in joint.scheduled if not self._is_part(node)]
-        self.read = {node: self._read(node) for node in units}
-        wanted = self._wanted(units, [*joint.forward_outputs, *joint.backward_outputs])
-        early = self._wanted([node for node in units if node in joint.before], joint.forward_outputs)
-        self.within = {node for node in units if node not in wanted}
-        self.remade = {node for node in wanted if node in joint.before and node not in early}
-        first = [node for node in units if node in early]
-        then = self._columns_last([node for node in units if node in wanted and node not in joint.before])
-        loss = self._loss(first)
         for node in joint.nodes:
             if node.op in ("placeholder", "get_attr") and tensors(node) and not is_tangent(node):
                 tensor = tensors(node)[0]
                 shape = sizes(tensor)
                 self.values[node] = Value(self.graph.input(node.name, bits(tensor), shape), bits(tensor), shape)
-        for node in first:
-            self._add(node, LOSS if node in loss else FORWARD)
+        for node in fusion.first:
+            self._add(node, LOSS if node in fusion.loss else FORWARD)
         held = self._numbers(joint.forward_outputs)
         made = [update.args[1] for update in joint.updates if update.args[1] in joint.before]
         outputs = self._end(held + self._numbers(made), LOSS, beside)
         for node in joint.tangents:
             for tensor in tensors(node)[:1]:
                 self._results(node, None, "once", [], BACKWARD, [(node, tensor, sizes(tensor))], launches=0)
-        for node in [*(node for node in units if node in self.remade), *then]:
+        for node in [*fusion.remade, *fusion.then]:
             self._add(node, BACKWARD)
         late = self._numbers([*joint.backward_outputs, *joint.tangents, *(update.args[1] for update in joint.updates)])
         outputs += self._end(list(dict.fromkeys((held if beside is None else []) + late)), BACKWARD)
         self.graph.finish(outputs)
-
-    def _is_part(self, node):
-        return is_getitem(node) and node.args[0] in self.joint.scheduled
-
-    def _columns_last(self, then):
-        """Between two opaque operators, reductions over other axes than the last, and what is made of them, come last:
-        they read what a kernel has written, which so is no smaller than it could be."""
-        order, late = [], {}
-        for node in then:
-            kind = self.joint.kinds[node]
-            if kind == classes.OPAQUE or self.once[node]:
-                order, late = [*order, *late, node], {}
-            elif any(source in late for source in self.joint.sources(node)) or (
-                    kind == classes.REDUCTION and classes.reduced_axes(node) != [value(node.args[0]).dim() - 1]):
-                late[node] = True
-            else:
-                order.append(node)
-        return [*order, *late]
-
-    def _loss(self, first):
-        """Nodes after the last large value of the forward pass."""
-        made = [max([storage_bytes(tensor) for tensor in tensors(node)], default=0) for node in first]
-        last = max((index for index, size in enumerate(made) if LARGE * size >= max(made)), default=-1)
-        return set(first[last + 1:])
 
     def _numbers(self, graph_nodes):
         """Of the values, made by the graph, that hold results of it."""
@@ -139,7 +91,7 @@ class Foreign:
     # --- nodes ---
 
     def _add(self, node, phase):
-        kind, once = self.joint.kinds[node], self.once[node]
+        kind, once = self.joint.kinds[node], self.fusion.once[node]
         if once and once not in PINNED:
             kind = classes.OPAQUE
         {classes.POINTWISE: self._pointwise, classes.REDUCTION: self._reduction,
@@ -164,76 +116,19 @@ class Foreign:
         stated = self._shared_shape(node, logical)
         gathered = node.args[0] if classes.is_gather(node) else None
         inputs = [self._operand(one, logical, stated, phase, result if operand is gathered else None)
-                  for operand, made_of in self.read[node] for one in made_of if self._is_read(one)]
+                  for operand, made_of in self.fusion.read[node] for one in made_of if self._is_read(one)]
         self._results(node, node, "pointwise", list(dict.fromkeys(inputs)), phase, [(node, result, stated)], pin)
-
-    # --- what a kernel reads ---
-
-    def _read(self, node):
-        """[(an operand, what a kernel of the node reads for it)]: in place of a small value, of a wider cast, and of
-        what is gathered, what they are made of, as Inductor computes them where they are read."""
-        kind = classes.OPAQUE if self.once[node] not in (None, *PINNED) else self.joint.kinds[node]
-        if kind == classes.OPAQUE:
-            return [(operand, [] if self._is_constant(operand) else [operand]) for operand in node.all_input_nodes]
-        whole = [node, *node.all_input_nodes] if kind == classes.POINTWISE else []
-        elements = max((math.prod(sizes(tensor)) for one in whole for tensor in tensors(one)), default=0)
-        return [(operand, self._made_of(operand, elements, classes.is_gather(node) and operand is node.args[0]))
-                for operand in node.all_input_nodes]
-
-    def _is_constant(self, operand):
-        """Made of nothing, such as the zeros that a gradient is added to: it becomes the result."""
-        unit = self.joint.unit(operand)
-        return (self.joint.kinds.get(unit) == classes.POINTWISE and not self.joint.once[unit]
-                and not any(map(tensors, unit.all_input_nodes)))
-
-    def _made_of(self, operand, elements, is_gathered):
-        def is_made(node, unit):
-            return self.joint.kinds.get(unit) == classes.POINTWISE and not (
-                self.joint.once[unit] or classes.is_gather(unit)) and (
-                is_gathered or is_small(node) or node is unit and classes.widens(unit))
-
-        def is_small(node):
-            return SMALL * count(node) <= elements
-
-        found, seen, todo = [], set(), [operand] if tensors(operand) else []
-        while todo:
-            node = todo.pop()
-            unit = self.joint.unit(node)
-            if node in seen:
-                continue
-            seen.add(node)
-            if is_made(node, unit):
-                todo += [inner for inner in reversed(unit.all_input_nodes) if tensors(inner)]
-            else:
-                found.append(node)
-        size = sum(storage_bytes(tensors(one)[0]) for one in found)
-        fits = len(found) <= LEAVES and (all(map(is_small, found)) or size <= storage_bytes(tensors(operand)[0]))
-        return found if fits else [operand]
-
-    def _wanted(self, units, outputs):
-        """Of some nodes those that must have a value of their own."""
-        todo = [node for node in outputs if isinstance(node, fx.Node)]
-        todo += [update.args[1] for update in self.joint.updates]
-        todo += [node for node in units if self.joint.kinds[node] == classes.OPAQUE or self.once[node]]
-        wanted, units = set(), set(units)
-        while todo:
-            node = self.joint.unit(todo.pop())
-            node = node.args[0] if self._is_part(node) else node
-            if node in units and node not in wanted:
-                wanted.add(node)
-                todo += [one for _, made_of in self.read[node] for one in made_of]
-        return wanted
 
     def _shared_shape(self, node, logical):
         """That of the first operand with the same elements in the same order, of the inputs last."""
-        read = [one for _, made_of in self.read[node] for one in made_of if self._is_read(one)]
+        read = [one for _, made_of in self.fusion.read[node] for one in made_of if self._is_read(one)]
         found = [self.values[self._root(one)] for one in sorted(
             read, key=lambda one: self._root(one).op != "call_function") if self._in_order(one)]
         return next((known.shape for known in found if known.elements == math.prod(logical)
                      and blocks(logical, known.shape)), logical)
 
     def _reduction(self, node, phase, pin):
-        operand = self.read[node][0][1][0]
+        operand = self.fusion.read[node][0][1][0]
         known, logical, axes = self.values[self._root(operand)], sizes(value(operand)), classes.reduced_axes(node)
         stated = known.shape if self._in_order(operand) and known.elements == math.prod(logical) else logical
         kept = restated([1 if axis in axes else size for axis, size in enumerate(logical)], logical, stated)
@@ -250,9 +145,9 @@ class Foreign:
                           **({"axes": reduced} if op == "reduce" else {}))
 
     def _opaque(self, node, phase, _):
-        once = self.once[node]
+        once = self.fusion.once[node]
         ordered = rules.keeps_order(once)
-        inputs = [self.values[self._root(one)].number for _, made_of in self.read[node] for one in made_of
+        inputs = [self.values[self._root(one)].number for _, made_of in self.fusion.read[node] for one in made_of
                   if self._root(one) in self.values]
         inputs += [self.token] if ordered and self.token is not None else []
         results = [(holder, tensor, self._read_as(holder, tensor)) for holder, tensor in self._holders(node)]
@@ -340,60 +235,3 @@ class Foreign:
             self.stands_for.append(None)
             self.phases.append(phase)
         return self.views[key]
-
-
-# --- shapes ---
-
-def count(node):
-    """Elements that are there once."""
-    tensor = tensors(node)[0]
-    return moved_bytes(tensor) // tensor.element_size()
-
-
-def without_ones(shape):
-    """Without the axes of length 1 in front, over which all broadcasts are alike."""
-    return shape[next((axis for axis, size in enumerate(shape) if size > 1), len(shape)):]
-
-
-def dense_strides(shape):
-    return [math.prod(shape[axis + 1:]) for axis in range(len(shape))]
-
-
-def dense(view, whole):
-    """`view` has the elements of `whole` in order, and perhaps repeated."""
-    if view.dtype != whole.dtype or hint(view.storage_offset()) != hint(whole.storage_offset()):
-        return False
-    if view.shape == whole.shape and view.stride() == whole.stride():
-        return True
-    axes = [(hint(size), hint(stride)) for size, stride in zip(view.shape, view.stride()) if hint(size) > 1 and hint(stride)]
-    expected = dense_strides([size for size, _ in axes])
-    return (whole.is_contiguous() and math.prod(size for size, _ in axes) == math.prod(map(hint, whole.shape))
-            and [stride for _, stride in axes] == expected)
-
-
-def blocks(a, b):
-    """The axes of two shapes in groups of as many elements, or None."""
-    found, i, j = [], 0, 0
-    while i < len(a) or j < len(b):
-        begin = i, j
-        i, j = min(i + 1, len(a)), min(j + 1, len(b))
-        while math.prod(a[begin[0]:i]) != math.prod(b[begin[1]:j]):
-            if math.prod(a[begin[0]:i]) < math.prod(b[begin[1]:j]):
-                i += 1
-            else:
-                j += 1
-            if i > len(a) or j > len(b):
-                return None
-        found.append((range(begin[0], i), range(begin[1], j)))
-    return found
-
-
-def restated(part, logical, stated):
-    """The shape over `stated` of what has the shape `part`, of some axes of `logical`, or None."""
-    shape = []
-    for axes, new in blocks(logical, stated) or ():
-        size = math.prod(part[axis] for axis in axes)
-        if size not in (1, math.prod(logical[axis] for axis in axes)):
-            return None
-        shape += [stated[axis] if size > 1 else 1 for axis in new]
-    return shape or None

@@ -10,14 +10,14 @@ import functools
 import itertools
 import math
 
-from . import bare_problem, classes, lowered, nodes, proposals
+from . import bare_problem, classes, fronts, lowered, nodes, proposals
 from ._orders import device
 from ._torch import fx_graph_cse, inductor_config, make_graph_module
 from .errors import InfeasibleBudget
 from .classes import prims
 from .foreign import BACKWARD, Foreign
+from .fusion import Fusion
 from .joint import Joint
-from . import fronts
 from .nodes import aten
 from .prepare import prepare
 from .replay import replay
@@ -52,19 +52,36 @@ class Info:
 
 class Planner:
     """Plans one joint graph, for any number of budgets: all of a step, or with `beside` one of several, and with `pins`
-    of some values (foreign.py)."""
+    of some values (foreign.py). What it shares with one of the same graph is taken from `like`."""
 
-    def __init__(self, joint, costs, beside=None, pins=None):
-        self.joint, self.rows, self.costs = joint, bare_problem.build(joint, costs), costs
-        self.foreign, self.device = Foreign(joint, costs, beside, pins), device(costs)
+    def __init__(self, joint, costs, beside=None, pins=None, like=None):
+        self.joint, self.costs, self.device = joint, costs, device(costs)
+        self.rows = like.rows if like else bare_problem.build(joint, costs)
+        self.fusion = like.fusion if like else Fusion(joint)
+        self.foreign = Foreign(self.fusion, costs, beside, pins)
         self.at = {row.run: index for index, row in enumerate(self.rows) if row.run is not MARK}
-        self.input_bytes = self.foreign.graph.order(self.device)[0].static_bytes
-        self.fastest = self.decide()
+
+    def another(self, beside=None, pins=None):
+        """A planner of the same graph."""
+        return Planner(self.joint, self.costs, beside, pins, self)
+
+    @functools.cached_property
+    def fastest(self):
+        return self.decide()
+
+    @functools.cached_property
+    def _unlimited(self):
+        return self.foreign.graph.order(self.device)
+
+    @property
+    def input_bytes(self):
+        return self._unlimited[0].static_bytes
 
     def decide(self, budget_bytes=None):
         """The fastest order within bytes of what the graph allocates; None if there is none."""
-        limit = None if budget_bytes is None else budget_bytes + self.input_bytes
-        found = self.foreign.graph.order(self.device, limit)
+        found = self._unlimited
+        if budget_bytes is not None:
+            found = self.foreign.graph.order(self.device, budget_bytes + self.input_bytes)
         if found is None:
             return None
         info, runs = found
@@ -81,13 +98,13 @@ class Planner:
     @functools.cached_property
     def proposals(self):
         """(name, sequence, the planner's own order of the same decisions, which prices them) of the plans of others."""
-        found = []
-        for name, kept in proposals.cuts(self.joint, self.rows, len(self.joint.forward_outputs)):
-            saved = {self.rows[index].run for index in kept}
-            pins = {node: "save" if node in saved else "recompute" for node in self.joint.scheduled}
-            priced = Planner(self.joint, self.costs, pins=pins).smallest
-            found.append((name, list(proposals.keeping(name, self.rows, kept).sequence), priced))
-        return found
+        return [(name, list(proposals.keeping(name, self.rows, kept).sequence), self._priced(kept))
+                for name, kept in proposals.cuts(self.joint, self.rows, len(self.joint.forward_outputs))]
+
+    def _priced(self, kept):
+        saved = {self.rows[index].run for index in kept}
+        pins = {node: "save" if node in saved else "recompute" for node in self.joint.scheduled}
+        return self.another(pins=pins).smallest
 
     def kept(self, info):
         """Rows whose values the backward pass reads as the forward pass made them."""
@@ -101,7 +118,8 @@ class Planner:
         for itself is a run of its own. What has no value in the plan runs before it is read, in each pass and again where
         what it is made of ran again."""
         sequence, written, inside, done = [], set(), set(), set()
-        border, within = self.at[BORDER], {self.at[node] for node in self.foreign.within}
+        border, within = self.at[BORDER], {self.at[node] for node in self.fusion.within}
+        remade = set(self.fusion.remade)
         made_of_it = collections.defaultdict(list)  # of a row: readers that have no value in the plan
         for row in within:
             for source in self.rows[row].inputs:
@@ -129,7 +147,7 @@ class Planner:
             here, stored = {}, set()
             for run in kernel:
                 node = self.foreign.stands_for[run.node]
-                row, again = self.at.get(node), run.round or node in self.foreign.remade
+                row, again = self.at.get(node), run.round or node in remade
                 if row is None or row not in here and row in done and (not again or self.rows[row].once):
                     continue
                 if row not in here:
@@ -190,7 +208,7 @@ class Part(fronts.Part):
         return found, max(bound_ns, self.least_ns)
 
     def _planner(self, kept_bytes, peak_bytes):
-        return Planner(self.planner.joint, self.planner.costs, self.facts.beside(kept_bytes, peak_bytes))
+        return self.planner.another(self.facts.beside(kept_bytes, peak_bytes))
 
 
 def facts_of(joint, rows, costs):

@@ -92,7 +92,7 @@ class Inductor:
         except InfeasibleBudget as error:
             raise backend.infeasible(error.smallest_bytes, error.floor_bytes, f" as planned: {error}", beside,
                                      earlier) from None
-        part = self._part(fused.Planner(joint, planner.costs, 0), forward_count, static)
+        part = self._part(planner.another(0), forward_count, static)
         first = fused.accounted(fused.variant(part.facts, fit.info, fit.settings), fit.estimate)
         return part, first, self._planning(planner, fit, left, input_bytes, earlier, tags), fit.graphs
 
@@ -124,10 +124,13 @@ class Inductor:
         info, joint, rows = fit.info, planner.joint, planner.rows
         once = dict(collections.Counter(filter(None, joint.once.values())))
         saved = planner.kept(info)
-        return Graph(len(self.backend.planned) + 1, left, info.peak_bytes, None, fit.estimate.place,
-                     fit.estimate.held_bytes, fit.estimate.kept_bytes, input_bytes, info.time_ns,
-                     info.everything_saved_ns, info.lower_bound_ns, info.floor_bytes, planner.costs.name, len(rows),
-                     len(info.sequence) - len(rows), of_modules(rows, info.sequence, saved), once, tags,
-                     self.backend.note(joint, tags), earlier, kernels="inductor",
-                     estimated_peak_bytes=fit.estimate.peak_bytes, guarded=fit.guarded,
-                     fastest_bytes=planner.fastest.peak_bytes, found_by=info.found_by)
+        return Graph(
+            number=len(self.backend.planned) + 1, given_bytes=left, planned_peak_bytes=info.peak_bytes,
+            everything_saved_bytes=None, peak_at=fit.estimate.place, held_at_border_bytes=fit.estimate.held_bytes,
+            saved_bytes=fit.estimate.kept_bytes, input_bytes=input_bytes, time_ns=info.time_ns,
+            everything_saved_ns=info.everything_saved_ns, lower_bound_ns=info.lower_bound_ns,
+            floor_bytes=info.floor_bytes, costs=planner.costs.name, rows=len(rows),
+            reruns=len(info.sequence) - len(rows), modules=of_modules(rows, info.sequence, saved), once=once, tags=tags,
+            symbolic=self.backend.note(joint, tags), earlier_bytes=earlier, kernels="inductor",
+            estimated_peak_bytes=fit.estimate.peak_bytes, guarded=fit.guarded,
+            fastest_bytes=planner.fastest.peak_bytes, found_by=info.found_by)
