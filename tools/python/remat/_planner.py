@@ -7,6 +7,8 @@ from ._library import VERSION, Handle, Problem, Session, SolvedInfo, SolveSettin
 
 __all__ = ["VERSION", "Decision", "smallest", "solve"]
 EFFORT = 1.0
+LITTLE_EFFORT = 0.05
+NEAR = 1.001  # times of the bound: a longer search could win no more than that
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,8 +27,19 @@ class Decision:
     found_by: str = "the search"
 
 
-def solve(rows, budget_bytes, effort=EFFORT):
-    """Plans rows of remat-problem/1. The same rows and budget give the same decision."""
+def solve(rows, budget_bytes, effort=None):
+    """Plans rows of remat-problem/1. The same rows and budget give the same decision. Unless stated the effort is as
+    much as brings it near the bound, or EFFORT."""
+    found = _within(rows, budget_bytes, effort or LITTLE_EFFORT)
+    if effort or found.sequence and found.time_ns <= found.lower_bound_ns * NEAR:
+        return found
+    thorough = _within(rows, budget_bytes, EFFORT)
+    if found.sequence and (not thorough.sequence or found.time_ns < thorough.time_ns):
+        return dataclasses.replace(found, lower_bound_ns=max(found.lower_bound_ns, thorough.lower_bound_ns))
+    return thorough
+
+
+def _within(rows, budget_bytes, effort):
     info, sequence = _solved(rows, budget_bytes, effort)
     return _decision(info, sequence if info.fits else ())
 
