@@ -4,7 +4,8 @@
 
     bench_partition.py BUILD [--models gpt2-124m,llama3-8b-8] [--turns 3] [--kernels aot_eager,inductor]
 
-Figures are minima over the turns. Inductor's lowering is in none of them. Needs PyTorch (tools/setup.sh --with-torch)."""
+Figures are minima over the turns. Inductor's lowering is in none of them. Code of graphs is generated when they run, as
+in Inductor, so in none of them, either. Needs PyTorch (tools/setup.sh --with-torch)."""
 import argparse
 import contextlib
 import os
@@ -22,6 +23,7 @@ import joint_graphs
 import meter
 import operators
 from remat import _orders, _planner
+from remat._torch import lazy_modules
 
 
 class Watch:
@@ -98,9 +100,10 @@ def main():
     torch.set_num_threads(1)
     print("| model | kernels | nodes | dp, CPU s | planning | of dp | joint graph to split graphs | of dp |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name in options.models.split(","):
-        for kernels in options.kernels.split(","):
-            print(f"| {' | '.join(row_of(name, kernels, options.turns))} |", flush=True)
+    with lazy_modules():
+        for name in options.models.split(","):
+            for kernels in options.kernels.split(","):
+                print(f"| {' | '.join(row_of(name, kernels, options.turns))} |", flush=True)
 
 
 if __name__ == "__main__":

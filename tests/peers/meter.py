@@ -28,6 +28,7 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime.hints import DeviceProperties
 from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx._lazy_graph_module import _make_graph_module as make_graph_module
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._pytree import tree_map
 from torch.utils.flop_counter import flop_registry
@@ -107,7 +108,7 @@ def copied(module):
     output = graph.output(results)
     for node, made in [*copies.items(), (next(iter(reversed(module.graph.nodes))), output)]:
         made.meta = copy.copy(node.meta)
-    return fx.GraphModule(module, graph)
+    return make_graph_module(module, graph)
 
 
 def on_cuda(module):
