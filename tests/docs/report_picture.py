@@ -16,7 +16,7 @@ import tempfile
 import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PICTURES = {"report": ("gpt3.html", 940), "diff": ("gpt3-diff.html", 1190)}  # page, height
+PICTURES = {"report": ("gpt3.html", 970), "diff": ("gpt3-diff.html", 1190)}  # page, height
 WIDTH, LARGEST = 1180, 200_000
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 

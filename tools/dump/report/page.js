@@ -16,7 +16,7 @@ function makeFigures() {
   ];
   if (summary.tokens) rows.push(["tokens/s", "tokens_per_s", (v) => countText(Math.round(v)), summary.mfu ? `MFU ${(summary.mfu * 100).toFixed(1)} %` : ""]);
   if (summary.mesh)
-    rows.push(["exposed", "exposed_ns", timeText, `of ${timeText(summary.communication_ns)}; ${summary.mesh.map((a) => `${a.axis}=${a.size}`).join(",")}${summary.depth ? `, depth ${summary.depth}` : ""}`]);
+    rows.push(["exposed", "exposed_ns", timeText, `of ${timeText(summary.communication_ns)}; ${summary.mesh.map((a) => `${a.axis}=${a.size}`).join(",")}${summary.depth ? `, depth${NO_BREAK}${summary.depth}` : ""}`]);
   if (measured.length) {
     const runs = step.segments.reduce((sum, s) => sum + s.times * s.measured, 0);
     rows.push(["step, measured", null, timeText, percent(runs, summary.step_ns) + " over predicted", runs]);
