@@ -209,6 +209,7 @@ static fact leading(const struct batch_finder *f, const struct remat_shape *out,
 LAST(0)
 LAST(1)
 LAST(2)
+LAST(3)
 
 /* Over the last axis, or over all others. */
 static fact reduce(const struct batch_finder *f, const struct remat_shape *out, bool last)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pointwise ops in f32 and bf16, norms without weights, and an embedding with padding_idx against PyTorch's: loss and
+"""Pointwise ops in f32 and bf16, norms without weights, patches, an embedding with padding_idx against PyTorch's: loss and
 gradients of a table, whose rows an op takes, and of the head after it.
 
     pointwise.py BUILD_DIRECTORY
@@ -25,7 +25,7 @@ input %targets : i32[4,24]
 parameter %table : {dtype}[256,16] = normal(0.0, 1.0)
 parameter %head : {dtype}[16,256] = normal(0.0, 0.1)
 parameter %row : {dtype}[16] = normal(2.0, 0.3)
-%x : {dtype}[4,24,16] = embedding %table %tokens{padding} phase forward
+{more}%x : {dtype}[4,24,16] = embedding %table %tokens{padding} phase forward
 {op}
 %logits : {dtype}[4,24,256] = linear %y %head phase forward
 %used : {dtype}[4,24,16] = add %x %row phase forward
@@ -34,6 +34,7 @@ parameter %row : {dtype}[16] = normal(2.0, 0.3)
 %loss : f32[] output, %lse : f32[4,24,1] = cross_entropy %sum %targets phase loss
 output %loss
 """
+MORE = "parameter %kernels : {dtype}[576] = normal(0.0, 0.3)\nparameter %shift : {dtype}[24] = normal(0.5, 0.3)\n"
 Y, ONE = "%y : {dtype}[4,24,16]", "f32[4,24,1]"
 E = "%e : {dtype}[4,24,16] = exp %x phase forward\n"
 F = torch.nn.functional
@@ -55,6 +56,10 @@ CASES = {  # name: nodes, the same in PyTorch of x and row
     "select": ("%c : f32[4,24,16] = less %x %row phase forward\n" + Y + " = select %c %x %row", lambda x, r: torch.where(x < r, x, r)),
     "softplus": (Y + " = softplus %x", lambda x, r: F.softplus(x, threshold=1e9)),
     "expm1": (Y + " = expm1 %x", lambda x, r: x.expm1()),
+    "conv2d": ("%i : {dtype}[4,2,12,16] = reshape %x {{ shape = [4, 2, 12, 16] }} phase forward\n"
+               "%w : {dtype}[24,2,3,4] = reshape %kernels {{ shape = [24, 2, 3, 4] }} phase forward\n"
+               "%o : {dtype}[4,24,4,4] = conv2d %i %w %shift phase forward\n" + Y + " = reshape %o {{ shape = [4, 24, 16] }}",
+               lambda x, r, k, s: F.conv2d(x.reshape(4, 2, 12, 16), k.reshape(24, 2, 3, 4), s, stride=(3, 4)).reshape(4, 24, 16)),
     "layer_norm": (f"{Y}, %m : {ONE}, %r : {ONE} = layer_norm %x", lambda x, r: F.layer_norm(x, (16,))),
     "rms_norm": (f"{Y}, %m : {ONE} = rms_norm %x {{{{ epsilon = 1e-05 }}}}", lambda x, r: F.rms_norm(x, (16,), eps=1e-5)),
 }
@@ -62,7 +67,8 @@ CASES = {  # name: nodes, the same in PyTorch of x and row
 
 def ours(tool, dtype, op, padding):
     """Initial values, loss and gradients."""
-    text = GRAPH.format(dtype=dtype, op=op.format(dtype=dtype) + " phase forward", padding=f" {{ padding_idx = {SPACE} }}" if padding else "")
+    more = MORE.format(dtype=dtype) if "%kernels" in op else ""
+    text = GRAPH.format(dtype=dtype, more=more, op=op.format(dtype=dtype) + " phase forward", padding=f" {{ padding_idx = {SPACE} }}" if padding else "")
     pathlib.Path("p.txt").write_text(text)
     tool.must("compile", "p.txt", "-o", "p.plan")
     done = tool.must("run", "p.plan", "--text", TEXT, "--steps", 1, "--lr", 0, "--seed", 2, "--threads", 1, "--json", "--save-gradients", "g",
@@ -72,11 +78,12 @@ def ours(tool, dtype, op, padding):
 
 def expected(values, tokens, targets, op, padding):
     """PyTorch's loss and gradients."""
-    table, head, row = (values[name].double().requires_grad_() for name in ("table", "head", "row"))
+    leaves = {name: value.double().requires_grad_() for name, value in values.items()}
+    table, head, row = (leaves.pop(name) for name in ("table", "head", "row"))
     x = F.embedding(tokens, table, padding_idx=SPACE if padding else None)
-    loss = F.cross_entropy((op(x, row) @ head + (x + row) @ head).flatten(0, 1), targets.flatten())
+    loss = F.cross_entropy((op(x, row, *(leaves[name] for name in sorted(leaves))) @ head + (x + row) @ head).flatten(0, 1), targets.flatten())
     loss.backward()
-    return loss.item(), {"table": table.grad, "head": head.grad, "row": row.grad}
+    return loss.item(), {"table": table.grad, "head": head.grad, "row": row.grad, **{name: leaf.grad for name, leaf in leaves.items()}}
 
 
 def compare(what, found, wanted, limit, padding):

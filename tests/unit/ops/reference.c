@@ -124,6 +124,7 @@ static evaluate_function *const functions[REMAT_OP_COUNT] = {
     [REMAT_OP_cross_entropy] = evaluate_cross_entropy,
     [REMAT_OP_mean] = evaluate_mean,
     [REMAT_OP_softplus] = evaluate_softplus,
+    [REMAT_OP_conv2d] = evaluate_conv2d,
     [REMAT_OP_expm1] = evaluate_expm1,
     [REMAT_OP_linear_cross_entropy] = evaluate_linear_cross_entropy,
     [REMAT_OP_adamw_coefficients] = evaluate_adamw_coefficients,

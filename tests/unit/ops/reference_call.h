@@ -42,7 +42,7 @@ evaluate_function evaluate_pointwise, evaluate_constant, evaluate_column, evalua
     evaluate_gelu, evaluate_relu, evaluate_rms_norm, evaluate_silu, evaluate_swiglu,
     evaluate_softmax, evaluate_mask_causal, evaluate_scale, evaluate_rope, evaluate_rope_table,
     evaluate_random, evaluate_dropout, evaluate_cast, evaluate_cross_entropy,
-    evaluate_linear_cross_entropy, evaluate_mean, evaluate_softplus, evaluate_expm1,
-    evaluate_adamw_coefficients, evaluate_adamw, evaluate_sgd;
+    evaluate_linear_cross_entropy, evaluate_mean, evaluate_softplus, evaluate_conv2d,
+    evaluate_expm1, evaluate_adamw_coefficients, evaluate_adamw, evaluate_sgd;
 
 #endif

@@ -41,6 +41,22 @@ void evaluate_gelu(const struct call *c)
     }
 }
 
+void evaluate_conv2d(const struct call *c)
+{
+    const int64_t *w = c->in_shape[1]->dims;
+    for (int64_t i = 0; i < count_of(c->out_shape[0]); i++) {
+        int64_t at[4];
+        unflatten(c->out_shape[0], i, at);
+        c->out[0][i] = named(c, "bias", at[1], 0);
+        for (int64_t k = 0; k < w[1] * w[2] * w[3]; k++) {
+            int64_t channel = k / (w[2] * w[3]), row = k / w[3] % w[2], column = k % w[3];
+            int64_t from[] = {at[0], channel, at[2] * w[2] + row, at[3] * w[3] + column};
+            c->out[0][i] +=
+                c->in[0][flatten(c->in_shape[0], from)] * c->in[1][at[1] * w[1] * w[2] * w[3] + k];
+        }
+    }
+}
+
 void evaluate_softplus(const struct call *c)
 {
     for (int64_t i = 0; i < count_of(c->out_shape[0]); i++)

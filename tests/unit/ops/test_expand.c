@@ -21,6 +21,8 @@ static const struct {
     {"gelu", "4,5", ""},
     {"gelu", "-", "approximate=1"},
     {"relu", "4,5", ""},
+    {"conv2d", "2,3,4,6 5,3,2,3 5", ""},
+    {"conv2d", "b1,2,3,4 b2,2,1,4", ""},
     {"softplus", "4,5", ""},
     {"softplus", "b4,5", ""},
     {"expm1", "4,5", ""},

@@ -52,6 +52,8 @@ static const struct {
     {"embedding_backward", "2,3 i3<5", "rows=4", "input 0 has shape [2, 3], expected [3, 3]"},
     {"embedding_accumulate", "5,3 2,4 i2<5", "", "input 1 has shape [2, 4], expected [2, 3]"},
     {"layer_norm", "2,3 3 2", "", "input 2 has shape [2], expected [3]"},
+    {"conv2d", "1,2,6,6 3,2,4,3", "", "patches of 4 x 3 do not divide 6 x 6"},
+    {"conv2d", "1,2,6,6 3,1,2,2", "", "input 1 has shape [3, 1, 2, 2], expected [3, 2, 2, 2]"},
     {"layer_norm", "2,3 3 3 3", "", "4 inputs, expected 1 to 3"},
     {"embedding", "5,3 i2<5", "padding_idx=5", "attribute \"padding_idx\" is 5, expected 0 to 4"},
     {"embedding", "5,3 i2<5", "padding_idx=-1", "attribute \"padding_idx\" is -1, expected 0 to 4"},

@@ -17,7 +17,8 @@ static const char inputs_text[] =
     "input %x : f32[batch,3,4]\ninput %y : f32[batch,3,4]\ninput %h : f32[batch,3,2,4]\n"
     "input %ids : i32[batch,3]\ninput %n : f32[1]\ninput %rng : i32[4]\ninput %q : f32[3]\n"
     "input %g : f32[4]\ninput %w : f32[4,5]\ninput %t : f32[3,2,2,2]\ninput %m : f32[1,3,3]\n"
-    "input %rows : f32[3,4]\ninput %all : f32[2,3,4]\n";
+    "input %rows : f32[3,4]\ninput %all : f32[2,3,4]\n"
+    "input %k : f32[5,3,2,2]\n";
 
 #define X " : f32[batch,3,4] = "
 #define R " : f32[batch,3,1] = "
@@ -59,6 +60,7 @@ static const struct {
     {REMAT_BATCH_ENTRIES, "%out" X "gelu %x"},
     {REMAT_BATCH_ENTRIES, "%out" X "relu %x"},
     {REMAT_BATCH_ENTRIES, "%out" X "softplus %x"},
+    {REMAT_BATCH_ENTRIES, "%out : f32[batch,5,1,2] = conv2d %h %k"},
     {REMAT_BATCH_ENTRIES, "%out" X "expm1 %x"},
     {REMAT_BATCH_ENTRIES, "%out" R "row_sum %x"},
     {REMAT_BATCH_ENTRIES, "%out" R "row_max %x"},
