@@ -162,6 +162,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     out->chosen_by = s->chosen_by;
     out->base_step_ns = remat_search_step_ns(&p->search, p->evaluator.base_ns);
     out->bound_step_ns = remat_search_bound_ns(&p->search, c->bound_ns);
+    out->limited_by = c->limited_by;
     out->floor_bytes = c->floor_bytes;
     if (out->workspace_bytes) /* GEMMs are chosen within it */
         out->numerics_hash =

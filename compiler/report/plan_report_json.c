@@ -149,6 +149,8 @@ static void print_json_mesh(const struct remat_program *p, struct remat_text *ou
     print_json_number("exposed_ns", all.exposed_ns, out);
     if (p->depth)
         print_json_number("depth", p->depth, out);
+    if (p->limited_by && *p->limited_by)
+        remat_text_append(out, "  \"limited_by\": \"%s\",\n", p->limited_by);
 }
 
 static void print_json_layers(const char *key, const struct remat_report *report,

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "overlap.h"
 #include "queue.h"
 
 static void show_bound(struct remat_search *s)
@@ -238,6 +239,14 @@ static remat_status carry_out(struct remat_search *s, const struct remat_proposa
     return REMAT_OK;
 }
 
+static const char *name_stream(const struct remat_search *s, uint32_t stream)
+{
+    if (stream == REMAT_STREAMS)
+        return NULL;
+    return stream < REMAT_STREAM_LINKS ? "computation"
+                                       : s->graph->mesh.axes[stream - REMAT_STREAM_LINKS].name;
+}
+
 remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
 {
     assert(s->evaluator && s->policy_facts);
@@ -267,6 +276,8 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
         out->manual[k] = (struct remat_timed_policy){manual[k].policy, manual[k].cost.step_ns};
     out->fits = fits;
     out->bound_ns = s->state.bound_ns;
+    if (out->bound_ns)
+        out->limited_by = name_stream(s, remat_planner_limits(s->planner, s->limit_bytes));
     if (remat_search_per_op(s) || (!fits && !remat_policy_given(&s->settings->policy)))
         out->floor_bytes = s->floor_bytes;
     return REMAT_OK;

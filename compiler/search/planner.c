@@ -465,6 +465,28 @@ uint64_t remat_planner_bound(struct remat_planner *p, uint64_t live_bytes)
     return bound_ns(p, best_ps);
 }
 
+uint32_t remat_planner_limits(const struct remat_planner *p, uint64_t live_bytes)
+{
+    uint32_t most = REMAT_STREAMS;
+    double share_ps[REMAT_STREAMS] = {0};
+    if (!p->model.border.work || !p->point_count)
+        return most;
+    const struct bounded_point *at = &p->points[p->binding];
+    uint64_t room_bytes = live_bytes - p->static_bytes - at->at.other_bytes;
+    const struct remat_border_cut cut = remat_border_binding_cut(at->network, room_bytes);
+    for (uint32_t kind = 0; kind < REMAT_WORK_KINDS; kind++) {
+        uint32_t stream = 0; /* of what does the work: the link, if it is a transfer */
+        for (uint32_t s = 0; s < REMAT_STREAMS; s++)
+            stream = remat_work_streams(kind) >> s & 1 ? s : stream;
+        share_ps[stream] +=
+            remat_work_weight(&cut.weights, kind) * (double)cut.choice.work_ps[kind];
+    }
+    most = 0;
+    for (uint32_t s = 1; s < REMAT_STREAMS; s++)
+        most = share_ps[s] > share_ps[most] ? s : most;
+    return most;
+}
+
 static int compare_kept(const void *a, const void *b)
 {
     const struct remat_kept *x = a, *y = b;

@@ -63,6 +63,11 @@ void remat_planner_decide(const struct remat_planner *planner, struct remat_aren
  * there is no such decision. Proof: docs/planning.md. */
 uint64_t remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes);
 
+/* The stream whose work is the largest part of the last bound, whose `live_bytes` these are; a
+ * blocking transfer counts as its link's. REMAT_STREAMS: one stream does all work, or there are no
+ * program points. */
+uint32_t remat_planner_limits(const struct remat_planner *planner, uint64_t live_bytes);
+
 /* The program point and the cut of the last bound, whose `live_bytes` these are; bound_ns is left
  * to the caller. Without a loss there are no program points, and its kernel is NULL. */
 struct remat_binding remat_planner_binding(const struct remat_planner *planner,

@@ -37,9 +37,10 @@ struct remat_chosen {
     struct remat_decision decision;
     struct remat_arrangement arranged; /* as evaluated; in `planning` and the evaluator's memory */
     uint64_t arena_bytes;
-    bool fits;            /* false: nothing does, and this is the smallest */
-    uint64_t bound_ns;    /* of every decision that fits; 0: not asked */
-    uint64_t floor_bytes; /* of the arena of any decision; 0: not asked */
+    bool fits;              /* false: nothing does, and this is the smallest */
+    uint64_t bound_ns;      /* of every decision that fits; 0: not asked */
+    const char *limited_by; /* as in struct remat_program */
+    uint64_t floor_bytes;   /* of the arena of any decision; 0: not asked */
     /* By system: the policy asked for, or the fastest that fits, preferably one that the system has
      * flags for, and its arranged.step_ns; NULL: none fits. */
     struct remat_timed_policy {

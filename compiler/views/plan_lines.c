@@ -39,6 +39,10 @@ void certificate_print(const struct remat_program *p, struct remat_text *out)
                       100 * ((double)p->step_ns / (double)p->bound_step_ns - 1),
                       has_pins(p) ? "with these pins " : "",
                       remat_time_text(p->bound_step_ns).text);
+    if (p->limited_by && *p->limited_by)
+        remat_text_append(out, "; limited by %s%s",
+                          strcmp(p->limited_by, "computation") ? "the link along " : "",
+                          p->limited_by);
 }
 
 void costs_print(const struct remat_program *p, struct remat_text *out)

@@ -314,6 +314,8 @@ static void set_mesh(const struct remat_program *p, struct dump_json *out)
     dump_set(out, "exposed_ns", dump_bytes(all.exposed_ns));
     if (p->depth)
         dump_set(out, "depth", dump_bytes(p->depth));
+    if (p->limited_by && *p->limited_by)
+        dump_set(out, "limited_by", json_string(p->limited_by));
 }
 
 static void set_throughput(const struct remat_program *p, struct dump_json *out)

@@ -269,6 +269,8 @@ struct remat_setting { /* the command line as it was understood */
 
 struct remat_program {
     const char *producer, *graph_name, *target, *policy;
+    const char *limited_by;  /* what weighs most in bound_step_ns: "computation", or the axis whose
+                                link it is; NULL or "": there is one stream, or no bound */
     const char *target_arch; /* of a GPU, "sm_90"; NULL or "": the target is a CPU */
     const char *config; /* Hugging Face's config.json of the model, in a line; NULL or "": none */
     const char *plan_only; /* what of the model it leaves out, so that it must not run; NULL or "":

@@ -379,6 +379,7 @@ static remat_status read_head(struct remat_reader *reader, const struct remat_fb
     REMAT_TRY(remat_reader_text(reader, root->plan_only, "plan_only", 0, &program->plan_only));
     REMAT_TRY(remat_reader_text(reader, root->chosen_by, "chosen_by", 0, &program->chosen_by));
     REMAT_TRY(remat_reader_text(reader, root->policy, "policy", 0, &program->policy));
+    REMAT_TRY(remat_reader_text(reader, root->limited_by, "limited_by", 0, &program->limited_by));
 fail:
     return st;
 }

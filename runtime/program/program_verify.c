@@ -4,6 +4,14 @@
 
 #include "verify.h"
 
+static bool names_stream(const struct remat_program *p, const char *name)
+{
+    bool named = !name || !*name || strcmp(name, "computation") == 0;
+    for (uint32_t k = 0; k < p->mesh_count && !named; k++)
+        named = strcmp(name, p->mesh[k].name) == 0;
+    return named;
+}
+
 static remat_status verify_head(struct remat_verifier *v)
 {
     const struct remat_program *p = v->program;
@@ -43,6 +51,9 @@ static remat_status verify_head(struct remat_verifier *v)
     if (p->bound_step_ns > p->step_ns)
         return remat_error(v->ctx, REMAT_ERROR_INVALID, "bound_step_ns %llu is above step_ns %llu",
                            (ull)p->bound_step_ns, (ull)p->step_ns);
+    if (!names_stream(p, p->limited_by))
+        return remat_error(v->ctx, REMAT_ERROR_INVALID,
+                           "limited_by \"%s\" is neither computation nor an axis", p->limited_by);
     if (p->peak_command >= p->command_count && p->command_count)
         return remat_error(v->ctx, REMAT_ERROR_INVALID,
                            "peak_command %u is out of range (%u commands)", p->peak_command,

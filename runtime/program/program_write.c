@@ -133,6 +133,7 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
     REMAT_TRY(remat_writer_text(w, program->target, &root->target));
     REMAT_TRY(remat_writer_text(w, program->target_arch, &root->target_arch));
     REMAT_TRY(remat_writer_text(w, program->config, &root->config));
+    REMAT_TRY(remat_writer_text(w, program->limited_by, &root->limited_by));
     REMAT_TRY(remat_writer_text(w, program->plan_only, &root->plan_only));
     REMAT_TRY(remat_writer_text(w, program->chosen_by, &root->chosen_by));
     REMAT_TRY(remat_writer_text(w, program->policy, &root->policy));

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans are certified to be near the optimum. With an axis tp, what ranks exchange within layers is in the bound at its
 price. In BERT the kernel that makes the loss also adds the head's bias, and its operand is live in every plan. In the
-graph EARLY the loss begins in the first layer, before later layers have made anything.
+graph EARLY the loss begins in the first layer, before later layers have made anything. Of plans for ranks with a link
+that is a thousand times slower or faster, the link or computation limits the step.
 
     certificates.py TOOLS"""
+import json
 import os
 import pathlib
 import sys
@@ -24,14 +26,30 @@ CASES = [  # what it is, graph, options, shares of the transient memory
 ]
 
 
-def plan(options):
-    return tool.json("compile", "m.fbs", "--target", "h100-sxm", "--arch", "none", "--format", "json", "-o", "m.plan",
+def plan(options, target="h100-sxm"):
+    return tool.json("compile", "m.fbs", "--target", target, "--arch", "none", "--format", "json", "-o", "m.plan",
                      *options)
 
 
 def early_loss(text):
     lines = text.splitlines(keepends=True)
     return "".join(line.replace("phase forward", "phase loss") if line.startswith("%h.0.mlp.residual ") else line for line in lines)
+
+
+def check_limits():
+    with open(os.path.join(os.path.dirname(__file__), "../../schemas/devices/h100-sxm.json"), encoding="utf-8") as file:
+        device = json.load(file)
+    tool.text("graph", "gpt2-tiny", "--batch", "8", "--seq", "64", "-o", "m.fbs")
+    for mesh, axis in (("dp=4", "dp"), ("dp=2,tp=2", "tp")):
+        for factor, stream in ((0.001, axis), (1000, "computation")):
+            links = {**device["links"], "within_latency_ns": 0}
+            links["within_bytes_per_s"] *= factor
+            pathlib.Path("device.json").write_text(json.dumps({**device, "links": links}))
+            made = plan(["--mesh", mesh, "--zero", "3", "--budget", "80GB"], "device.json")
+            check(made["limited_by"] == stream, f"{mesh}, a link {factor} times as fast: {made['limited_by']} limits")
+            said = tool.text("dump", "m.plan")
+            end = "; limited by " + ("" if stream == "computation" else "the link along ") + stream
+            check(any(line.startswith("certificate") and line.endswith(end) for line in said.splitlines()), mesh, said)
 
 
 @scratch()
@@ -51,6 +69,7 @@ def main():
             print(f"{what}, {share:.0%} of the transient memory: gap {1 / certified[-1] - 1:.3%}")
         check(max(certified) <= 1, what, "is faster than its bound")
         figure(min(certified), f"certificates bound / plan, {what}")
+    check_limits()
     finish()
 
 

@@ -253,6 +253,7 @@ void sample_program(struct sample *s)
                                         .graph_name = "sample",
                                         .target = "cpu",
                                         .target_arch = "sm_90",
+                                        .limited_by = "computation",
                                         .config = "{\"model_type\": \"gpt2\"}",
                                         .plan_only = "",
                                         .chosen_by = "--ranks 8",

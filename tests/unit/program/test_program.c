@@ -240,6 +240,7 @@ static void compare_head(const struct remat_program *a, const struct remat_progr
     SAME_TEXT(graph_name);
     SAME_TEXT(target);
     SAME_TEXT(target_arch);
+    SAME_TEXT(limited_by);
     SAME_TEXT(config);
     SAME_TEXT(plan_only);
     SAME_TEXT(chosen_by);
