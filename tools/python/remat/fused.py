@@ -263,8 +263,9 @@ def accounted(one, found):
 
 
 def fit(planner, budget_bytes, forward_count, static):
-    """Plans, asks Inductor what the graphs take, and plans again for as much less or more; a guard against fusions that
-    raise the peak is the last resort. The fastest that fits, or InfeasibleBudget, of bytes that the graphs allocate."""
+    """Plans, asks Inductor what the graphs take, and plans again for as much less or more; the plan of the smallest peak
+    and a guard against fusions that raise it are the last resort. The fastest that fits, or InfeasibleBudget, of bytes
+    that the graphs allocate."""
     tried, asked = [], budget_bytes
     for _ in range(1 + ATTEMPTS):
         info = planner.decide(asked) or planner.smallest
@@ -282,9 +283,11 @@ def fit(planner, budget_bytes, forward_count, static):
     for info in proposed(planner, budget_bytes, times_ns):
         one = lower(info, planner.graphs(info, forward_count, static), forward_count, AS_PLANNED)
         tried.append(dataclasses.replace(one, info=dataclasses.replace(info, peak_bytes=one.estimate_bytes)))
-    if all(one.estimate_bytes > budget_bytes for one in tried):
-        least = min(tried, key=lambda one: one.estimate_bytes)
-        tried.append(lower(least.info, least.graphs, forward_count, AS_PLANNED | GUARD))
+    least = min(tried, key=lambda one: one.estimate_bytes)
+    smallest = planner.smallest if least.estimate_bytes > budget_bytes else least.info
+    for info, settings in ((smallest, AS_PLANNED), (least.info, AS_PLANNED | GUARD), (smallest, AS_PLANNED | GUARD)):
+        if all(one.estimate_bytes > budget_bytes and (one.info, one.settings) != (info, settings) for one in tried):
+            tried.append(lower(info, planner.graphs(info, forward_count, static), forward_count, settings))
     fitting = [one for one in tried if one.estimate_bytes <= budget_bytes]
     if fitting:
         return min(fitting, key=lambda one: (one.info.time_ns, one.estimate_bytes))
