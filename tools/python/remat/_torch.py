@@ -52,9 +52,10 @@ try:
     from torch._inductor.custom_graph_pass import CustomPartitionerFn
     from torch._inductor.debug import DebugContext
     from torch._inductor.graph import GraphLowering
+    from torch._inductor.codegen.cpp import OuterLoopFusedSchedulerNode
     from torch._inductor.codegen.wrapper import can_match_buffer_size
-    from torch._inductor.ir import Layout
-    from torch._inductor.scheduler import ExternKernelSchedulerNode, SchedulerNode
+    from torch._inductor.ir import Layout, NonOwningLayout
+    from torch._inductor.scheduler import ExternKernelSchedulerNode, NopKernelSchedulerNode, OutputNode, SchedulerNode
     from torch._inductor.virtualized import V
     from torch._ops import HigherOrderOperator, OpOverload
     from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
@@ -82,7 +83,8 @@ def lazy_modules():
 __all__ = [
     "BackendCompilerFailed", "CheckpointPolicy", "CustomPartitionerFn", "DTensor", "DebugContext",
     "ExternKernelSchedulerNode", "FSDPModule", "FakeTensor", "FakeTensorMode", "GraphLowering", "HigherOrderOperator",
-    "Layout", "OpOverload", "OrderedSet", "SchedulerNode", "TracingContext", "V", "WORKS_WITH_INDUCTOR",
+    "Layout", "NonOwningLayout", "NopKernelSchedulerNode", "OpOverload", "OrderedSet", "OuterLoopFusedSchedulerNode",
+    "OutputNode", "SchedulerNode", "TracingContext", "V", "WORKS_WITH_INDUCTOR",
     "aot_autograd", "boxed_nop", "can_match_buffer_size", "compile_fx", "compile_fx_inner", "current_graph_task_id",
     "default_partition", "disable_current_modes", "enter_autocast", "extract_modules", "fake_tensor_prop",
     "flop_registry", "force_save_effectful_ops", "functorch_config", "fx_graph_cse", "inductor_config",

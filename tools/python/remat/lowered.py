@@ -9,9 +9,10 @@ import torch
 from torch import fx
 
 from . import nodes, scratch
-from ._torch import (DebugContext, ExternKernelSchedulerNode, GraphLowering, Layout, OrderedSet, SchedulerNode, V, can_match_buffer_size,
-                     fake_tensor_prop, inductor_memory, post_grad_passes, record_output_strides, shape_env_from_inputs,
-                     tree_leaves, view_to_reshape)
+from ._torch import (DebugContext, ExternKernelSchedulerNode, GraphLowering, Layout, NonOwningLayout,
+                     NopKernelSchedulerNode, OrderedSet, OuterLoopFusedSchedulerNode, OutputNode, SchedulerNode, V,
+                     can_match_buffer_size, fake_tensor_prop, functorch_config, inductor_memory, post_grad_passes,
+                     record_output_strides, shape_env_from_inputs, tree_leaves, view_to_reshape)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,10 +54,11 @@ class Lowered:
         return max(self.timeline(), default=0)
 
 
-def lower(module, is_backward):
-    """Under Inductor's settings of now. `module` stays as it is."""
+def lower(module, is_backward, donated=()):
+    """Under Inductor's settings of now. `module` stays as it is. Kernels may write over inputs of the names `donated`."""
     module = _copied(module)
-    inputs = [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"]
+    given = [node for node in module.graph.nodes if node.op == "placeholder"]
+    inputs = [node.meta["val"] for node in given]
     with contextlib.ExitStack() as stack:
         view_to_reshape(module)
         with torch.no_grad():
@@ -67,6 +69,7 @@ def lower(module, is_backward):
         post_grad_passes(module, is_inference=False)
         graph = GraphLowering(module, example_inputs=inputs, shape_env=shape_env_from_inputs(inputs), graph_id=0,
                               is_inference=False, is_backward=is_backward)
+        graph.bw_donated_idxs = [index for index, node in enumerate(given) if node.name in donated]
         stack.enter_context(V.set_graph_handler(graph))
         stack.enter_context(V.set_extern_kernel_nodes([]))
         graph.run(*inputs)
@@ -105,8 +108,22 @@ def _buffers(graph, module):
     for name, result in reversed(_overwritten(scheduler).items()):
         if name in buffers and result in buffers:
             buffers[name] = dataclasses.replace(buffers[name], end=buffers.pop(result).end)
+    for name, owner in _parts(scheduler).items():
+        if name in buffers and owner in buffers:
+            part, whole = buffers.pop(name), buffers[owner]
+            buffers[owner] = dataclasses.replace(whole, begin=min(whole.begin, part.begin))
     return Lowered([_what(kernel) for kernel in scheduler.nodes], [_scratch_bytes(kernel) for kernel in scheduler.nodes],
                    list(buffers.values()), _copied_bytes(graph, module))
+
+
+def _parts(scheduler):
+    """Buffers that are written in place as parts of another, such as of a concatenation, each with that one, which is there
+    from its first part on."""
+    found = {name: buffer.node.get_output_spec().view.get_name() for name, buffer in scheduler.name_to_buf.items()
+             if isinstance(buffer.node.get_output_spec(), NonOwningLayout)}
+    while any(owner in found for owner in found.values()):
+        found = {name: found.get(owner, owner) for name, owner in found.items()}
+    return found
 
 
 def _groups(kernels):
@@ -158,10 +175,36 @@ def _copied_bytes(graph, module):
 
 
 def _stays_inside(scheduler, name):
-    """Only the kernel that computes it reads it, so it gets no memory."""
-    kernel = scheduler.name_to_fused_node[scheduler.name_to_buf[name].defining_op_name()]
+    """Only the loops that compute it read it, so it gets no memory."""
+    made = scheduler.name_to_buf[name]
+    kernel = scheduler.name_to_fused_node[made.defining_op_name()]
+    if isinstance(kernel, OuterLoopFusedSchedulerNode):
+        if _stays_in_row(kernel, made):
+            return True
+        kernel = next(part for part in kernel.get_outer_nodes() if made.defining_op in part.get_nodes())
     return len(kernel.get_nodes()) > 1 and scheduler.can_buffer_be_removed_through_fusion(
         name, OrderedSet(node.get_name() for node in kernel.get_nodes()))
+
+
+def _stays_in_row(kernel, made):
+    """Of loops that share their outer loops, on a CPU, one passes on a row to the next, by the rules of Inductor's code for
+    them (codegen_outer_loop_node)."""
+    node, parts = made.defining_op, kernel.get_nodes()
+    if (any(len(_ranges(part)) != kernel.outer_loop_fusion_depth + 1 for part in kernel.get_outer_nodes())
+            or node.is_reduction() or len(node.get_outputs()) != 1 or not made.node.get_layout().is_contiguous()
+            or not all(user.node in parts for user in made.users)):
+        return False
+    place, stride = 0, 1
+    for variable, size in reversed(node._body.var_ranges.items()):
+        place, stride = place + stride * variable, stride * size
+    read = [user.node._body.get_read_expr(made.get_name()) for user in made.users]
+    return all(one == place for one in [node._body.get_write_expr(made.get_name()), *read])
+
+
+def _ranges(part):
+    """Of the loops of fused operators, those of a reduction last."""
+    _, (outer, inner) = max(part.get_nodes(), key=lambda node: node.is_reduction()).group
+    return [*outer, *inner]
 
 
 def _overwritten(scheduler):
@@ -184,19 +227,33 @@ def _gives_memory(scheduler, node, made, done, taken):
         return None
     for read in node.read_writes.reads:
         name = read.name
-        given = scheduler.name_to_buf.get(name)
-        if given is None or name in taken or not _is_plain(given) or _stays_inside(scheduler, name):
+        given = scheduler.name_to_donated_buffer.get(name)
+        if given is None:
+            given = scheduler.name_to_buf.get(name)
+            if given is None or isinstance(given.defining_op, NopKernelSchedulerNode) or _stays_inside(scheduler, name):
+                continue
+        if name in taken or not _is_plain(given):
             continue
         left = [user for user in given.users if user.get_name() not in done]
         if (len(left) == 1 and left[0].node is node and left[0].can_inplace
-                and can_match_buffer_size(given.node, made.node)):
+                and can_match_buffer_size(given.node, made.node) and _reads_alike(scheduler, given, node)):
             return name
     return None
 
 
+def _reads_alike(scheduler, given, node):
+    """Whether all that the kernel of `node` reads of a buffer it reads in one order."""
+    kernel = scheduler.get_fused_node(node)
+    users = [user.node for user in given.users if not isinstance(user.node, OutputNode)]
+    return len({access for user in users if scheduler.get_fused_node(user) is kernel
+                for access in user.read_writes.reads_and_writes() if access.name == given.get_name()}) == 1
+
+
 def _is_plain(buffer):
     """It has bytes of its own."""
-    return isinstance(buffer.node.get_output_spec(), Layout) and not buffer.get_aliases() and not buffer.get_mutations()
+    layout = buffer.node.get_output_spec()
+    return (isinstance(layout, Layout) and not isinstance(layout, NonOwningLayout) and not buffer.get_aliases()
+            and not buffer.get_mutations())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,18 +282,27 @@ class Estimate:
 
 def estimate(forward, backward, forward_count):
     """What the two graphs allocate. Tangents are the autograd engine's all through the backward pass."""
-    first, second = lower(forward, False), lower(backward, True)
     given = [node for node in forward.graph.nodes if node.op == "placeholder"]
     outputs = [node for node in tree_leaves(forward.graph.output_node().args[0]) if isinstance(node, fx.Node)]
     results = outputs[:forward_count]
     read = [node for node in backward.graph.nodes if node.op == "placeholder"]
     tangents = [node for node in read if nodes.is_tangent(node)]
+    first, second = lower(forward, False), lower(backward, True, _donated(backward, read, given + results + tangents))
     elsewhere = _storages(results + tangents)
     late = second.timeline({node.name for node in read if _storages([node]) & elsewhere})
     return Estimate(first.peak_bytes, max(late, default=0) + _sizes(tangents, without=given) + first.copied_bytes,
                     (f"{first.place(first.timeline())}, forward pass", f"{second.place(late)}, backward pass"),
                     _sizes(outputs[forward_count:], without=given + results) + first.copied_bytes,
                     _sizes(results, without=given))
+
+
+def _donated(backward, read, others):
+    """Names of saved values that nobody reads after the backward pass, as AOTAutograd tells Inductor."""
+    if not functorch_config.donated_buffer:
+        return set()
+    returned = [node for node in tree_leaves(backward.graph.output_node().args[0]) if isinstance(node, fx.Node)]
+    elsewhere = _storages(others + returned)
+    return {node.name for node in read if nodes.tensors(node) and not _storages([node]) & elsewhere}
 
 
 def _storages(graph_nodes):
