@@ -4,6 +4,10 @@ import copy
 from unittest import mock
 
 import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.backends.debugging import boxed_nop
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor.decomposition import select_decomp_table
 
 import budgets
 import remat.eager
@@ -64,6 +68,18 @@ class Graphs:
         known = {storage(node) for node in others if is_tensor(node)}
         sizes = {storage(node): node.meta["val"].untyped_storage().nbytes() for node in self.saved() if is_tensor(node)}
         return sum(size for key, size in sizes.items() if key not in known)
+
+
+def joint(function, *inputs):
+    """What Inductor gives to a partitioner: a joint graph, and how many results the forward pass has."""
+    kept = []
+
+    def keep(module, inputs, *, num_fwd_outputs, **settings):
+        kept.append((copy.deepcopy(module), num_fwd_outputs))
+        return min_cut_rematerialization_partition(module, inputs, num_fwd_outputs=num_fwd_outputs, **settings)
+    torch.compile(function, backend=aot_autograd(fw_compiler=boxed_nop, bw_compiler=boxed_nop, partition_fn=keep,
+                                                 decompositions=select_decomp_table()))(*inputs)
+    return kept[0]
 
 
 def is_tensor(node):

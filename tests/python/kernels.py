@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs the plans of a test, and what each kind is compared with: KINDS by their names."""
 import contextlib
+import functools
 import os
+import tempfile
 from unittest import mock
 
 import torch
 from torch import fx
 from torch._functorch.partitioners import default_partition
 from torch._inductor import config
+from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner, view_to_reshape
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
 import budgets
-import harness
 import remat.inductor
 
 
@@ -48,11 +50,30 @@ class Inductor(Eager):
                           config_patches={"custom_partitioner_fn": SavesAll()})
 
 
+class WithoutLoops(Inductor):
+    """What Inductor writes allocates, calls PyTorch's kernels and frees as ever; its own loops, which allocate nothing on a
+    CPU, are not compiled and do nothing. So results mean nothing, and peaks are those of Inductor's kernels."""
+
+    def __init__(self):
+        super().__init__(False)
+        self.settings["cpp.vec_isa_ok"] = True  # else it compiles a file for each set of instructions
+
+    @contextlib.contextmanager
+    def compiling(self):
+        with super().compiling(), mock.patch.object(AsyncCompile, "cpp_pybinding", lambda *_: lambda *arguments: None):
+            yield
+
+
 @contextlib.contextmanager
 def cache():
-    """Code that Inductor makes is compiled once."""
-    with harness.scratch() as folder, mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": str(folder)}):
+    """Code that Inductor makes is compiled once, and headers too: Inductor looks for those where it first put them."""
+    with mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": folder().name}):
         yield
+
+
+@functools.cache
+def folder():
+    return tempfile.TemporaryDirectory()
 
 
 class SavesAll(CustomPartitionerFn):
@@ -103,4 +124,5 @@ def off(seen, expected):
 
 
 KINDS = {"aot_eager": Eager(), "inductor": Inductor(False), "inductor-eager-random": Inductor(True),
+         "without-loops": WithoutLoops(),
          "interpreted": Inductor(False, interpreted), "interpreted-eager-random": Inductor(True, interpreted)}

@@ -40,19 +40,136 @@ def language(model, vocabulary):
 
 
 def mixer():
-    model, noise = models.Mixer(4, 64, 256), torch.randn(16, 64, 256)
-    return model, lambda: model(noise).square().mean()
+    return on_noise(models.Mixer(4, 64, 256), 16, 64, 256)
 
 
 def convolutions():
     def block(channels):
         return nn.Sequential(nn.Conv2d(channels, channels, 3, padding=1), nn.GroupNorm(4, channels), nn.SiLU(True))
     model = nn.Sequential(nn.Conv2d(3, 32, 3), *(block(32) for _ in range(4)), nn.Flatten(2))
-    noise = torch.randn(16, 3, 34, 34)
+    return on_noise(model, 16, 3, 34, 34)
+
+
+def on_noise(model, *shape):
+    noise = torch.randn(*shape)
     return model, lambda: model(noise).square().mean()
 
 
-MODELS = {"gpt2": gpt2, "llama": llama, "mixer": mixer, "convolutions": convolutions}
+class Residual(nn.Module):
+    def __init__(self, *body):
+        super().__init__()
+        self.body = nn.Sequential(*body)
+
+    def forward(self, x):
+        return x + self.body(x)
+
+
+def perceptron():
+    return on_noise(nn.Sequential(*(
+        Residual(nn.LayerNorm(256), nn.Linear(256, 1024), nn.GELU(), nn.Dropout(0.1), nn.Linear(1024, 256))
+        for _ in range(2))), 2048, 256)
+
+
+class Gated(nn.Module):
+    def __init__(self, width, inner):
+        super().__init__()
+        self.norm, self.out = nn.RMSNorm(width), nn.Linear(inner, width)
+        self.gate, self.up = nn.Linear(width, inner), nn.Linear(width, inner)
+
+    def forward(self, x):
+        y = self.norm(x)
+        return x + self.out(F.silu(self.gate(y)) * self.up(y))
+
+
+def gated():
+    return on_noise(nn.Sequential(*(Gated(256, 704) for _ in range(2))), 2048, 256)
+
+
+class Attention(nn.Module):
+    """Scores in memory, under a mask, with dropout."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.inner, self.out, self.heads = nn.Linear(width, 3 * width), nn.Linear(width, width), heads
+
+    def forward(self, x):
+        q, k, v = self.inner(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        weights = F.dropout(scores.masked_fill(later, float("-inf")).softmax(-1), 0.1, self.training)
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+def attention():
+    return on_noise(nn.Sequential(*(Residual(nn.LayerNorm(64), Attention(64, 4)) for _ in range(2))), 4, 256, 64)
+
+
+def encoder():
+    layer = nn.TransformerEncoderLayer(128, 4, 512, 0.1, "gelu", batch_first=True, norm_first=True)
+    return on_noise(nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), 4, 256, 128)
+
+
+def batch_norms():
+    def block(channels):
+        return Residual(nn.Conv2d(channels, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU(True),
+                        nn.Conv2d(channels, channels, 3, padding=1), nn.BatchNorm2d(channels))
+    return on_noise(nn.Sequential(nn.Conv2d(3, 32, 3), block(32), nn.ReLU(True), block(32)), 32, 3, 34, 34)
+
+
+def separable():
+    """Convolutions of one channel each, then of one pixel."""
+    def block(channels):
+        return Residual(nn.Conv2d(channels, channels, 7, padding=3, groups=channels), nn.GroupNorm(1, channels),
+                        nn.Conv2d(channels, 4 * channels, 1), nn.GELU(), nn.Conv2d(4 * channels, channels, 1))
+    return on_noise(nn.Sequential(nn.Conv2d(3, 16, 3), *(block(16) for _ in range(2))), 32, 3, 34, 34)
+
+
+class Coarser(nn.Module):
+    """Joins a value with one that is computed at half of its resolution."""
+
+    def __init__(self, channels, inner):
+        super().__init__()
+        self.inner = nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(channels, 2 * channels, 3, padding=1), nn.SiLU(), *inner,
+                                   nn.Conv2d(2 * channels, channels, 3, padding=1), nn.Upsample(scale_factor=2))
+        self.out = nn.Conv2d(2 * channels, channels, 3, padding=1)
+
+    def forward(self, x):
+        return F.silu(self.out(torch.cat([x, self.inner(x)], 1)))
+
+
+def coarser():
+    return on_noise(nn.Sequential(nn.Conv2d(3, 32, 3), Coarser(32, [Coarser(64, [])])), 32, 3, 34, 34)
+
+
+def vocabulary():
+    """The loss takes more than the layers."""
+    model = nn.Sequential(nn.Embedding(4096, 64), Residual(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)),
+                          nn.LayerNorm(64), nn.Linear(64, 4096))
+    ids = torch.randint(0, 4096, (2048,))
+    return model, lambda: F.cross_entropy(model(ids), ids)
+
+
+class Strided(nn.Module):
+    """Views, changes in place, gathers, sums along a sequence, a sort."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.inner, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        q, k, v = self.inner(x).split(x.shape[-1], -1)
+        k = k.clone()
+        k[:, ::2] += v[:, ::2]
+        turned = torch.relu_((q + 1).mul_(2)) * k[torch.arange(x.shape[0] - 1, -1, -1)]
+        return x + self.out(turned.cumsum(0) * 1e-3 + v.sort(-1).values)
+
+
+def strided():
+    return on_noise(nn.Sequential(*(Strided(256) for _ in range(2))), 4096, 256)
+
+
+MODELS = {one.__name__: one for one in (gpt2, llama, mixer, convolutions, perceptron, gated, attention, encoder, batch_norms,
+                                        separable, coarser, vocabulary, strided)}
 
 
 def measure(run):

@@ -11,9 +11,12 @@ from torch.utils.checkpoint import CheckpointPolicy
 import bits
 import compiled
 import draws
+import foreign_nodes
 import harness
+import kernels
 import keys
 import peaks
+import peaks_inductor
 import proposals
 import ranks
 import remat._backend
@@ -22,10 +25,11 @@ import remat.proposals
 import respects
 import several
 import several_compiled
-from remat import (_planner, bare_problem, calls, fronts, fused, joint, lowered, nodes, prepare, rules, scratch, steps,
-                   variants)
+from remat import (_planner, bare_problem, calls, classes, foreign, fronts, fused, joint, lowered, nodes, prepare, rules,
+                   scratch, steps, variants)
 
 MISTAKES = {}
+ACCOUNTED = "gated", 45_000_000  # a model and a budget in which mistakes of the account show
 
 
 def mistake(*tests):
@@ -188,7 +192,36 @@ def scratch_of_convolutions_forgotten():
     return [mock.patch.dict(scratch.ON_CPU, {torch.ops.aten.convolution.default: lambda operands, results: 0})]
 
 
-@mistake(lambda: compiled.main("gpt2"))
+@mistake(foreign_nodes.main)
+def a_class_mistaken():
+    def of(node, of=classes.of):
+        return classes.POINTWISE if of(node) == classes.REDUCTION else of(node)
+    return [mock.patch.object(classes, "of", of)]
+
+
+@mistake(foreign_nodes.main)
+def a_view_that_has_bytes_of_its_own():
+    return [mock.patch.object(module, "is_view", not_a_view) for module in (nodes, joint, foreign)]
+
+
+@mistake(foreign_nodes.main)
+def bytes_of_values_halved():
+    return [mock.patch.object(foreign, "bits", lambda tensor: 4 * tensor.element_size())]
+
+
+@mistake(foreign_nodes.main)
+def an_operand_forgotten():
+    def read(self, node, read=foreign.Foreign._read):
+        return read(self, node)[:1]
+    return [mock.patch.object(foreign.Foreign, "_read", read)]
+
+
+def account():
+    with kernels.cache(), kernels.KINDS["without-loops"].compiling():
+        peaks_inductor.compare(*ACCOUNTED)
+
+
+@mistake(account)
 def buffers_that_get_no_memory():
     return [mock.patch.object(lowered, "_stays_inside", lambda scheduler, name: True)]
 

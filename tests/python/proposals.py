@@ -9,11 +9,11 @@ import torch
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.debugging import boxed_nop
-from torch._inductor.decomposition import select_decomp_table
 from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 from torch.utils.checkpoint import checkpoint
 
 import budgets
+import graphs
 import harness
 from remat import _planner, costs, errors, fused, lowered
 
@@ -111,19 +111,6 @@ def ours(budget):
     return backend.report().graphs[0], [one.grad for one in net.parameters()]
 
 
-def joint_graph(checkpointed):
-    """What Inductor gives to a partitioner: a joint graph, and how many results the forward pass has."""
-    net, x = network(checkpointed)
-    kept = []
-
-    def keep(module, inputs, *, num_fwd_outputs, **settings):
-        kept.append((copy.deepcopy(module), num_fwd_outputs))
-        return min_cut_rematerialization_partition(module, inputs, num_fwd_outputs=num_fwd_outputs, **settings)
-    torch.compile(net, backend=aot_autograd(fw_compiler=boxed_nop, bw_compiler=boxed_nop, partition_fn=keep,
-                                            decompositions=select_decomp_table()))(x)
-    return kept[0]
-
-
 def fitted(module, count, budget_bytes):
     planner = fused.Planner(fused.joint_of(copy.deepcopy(module), count), costs.resolve("h100-sxm", module))
     try:
@@ -133,11 +120,11 @@ def fitted(module, count, budget_bytes):
 
 
 def of_fused_kernels():
-    module, count = joint_graph(checkpointed=False)
+    module, count = graphs.joint(*network())
     for name, checkpointed in {"PyTorch's default cut": False, "checkpoints of 4 blocks": True}.items():
-        given = joint_graph(True)[0] if checkpointed else copy.deepcopy(module)
-        graphs = min_cut_rematerialization_partition(given, (), num_fwd_outputs=count)
-        peak_bytes = lowered.estimate(*graphs, count).peak_bytes
+        given = graphs.joint(*network(checkpointed))[0] if checkpointed else copy.deepcopy(module)
+        pair = min_cut_rematerialization_partition(given, (), num_fwd_outputs=count)
+        peak_bytes = lowered.estimate(*pair, count).peak_bytes
         found = fitted(module, count, peak_bytes)
         with mock.patch.object(fused.Planner, "decide", without_search):
             alone = fitted(module, count, peak_bytes)

@@ -2,7 +2,8 @@
 """Small modules composed at random, of views, changes in place, dropout, several results, shared and unused parameters,
 each at three budgets: the bits of eager mode.
 
-    main(FIRST, COUNT)   seeds; where eager mode itself has no gradient the next seed is taken"""
+    main(FIRST, COUNT, MOST)   seeds, and how many operators a module has at most; where eager mode itself has no gradient
+    the next seed is taken"""
 import copy
 import random
 
@@ -20,7 +21,7 @@ class Composed(nn.Module):
     """Values are matrices of ROWS x WIDTH; each operator takes one or two made before it and makes one. Results are
     those that no operator takes: AOTAutograd drops draws that nothing reads, eager mode does not."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, most):
         super().__init__()
         draw = random.Random(seed)
         self.linears = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3))
@@ -28,7 +29,7 @@ class Composed(nn.Module):
         self.norm = nn.LayerNorm(WIDTH)
         self.register_buffer("seen", torch.zeros(WIDTH))
         self.steps = []
-        for made in range(2, 2 + draw.randint(3, 9)):
+        for made in range(2, 2 + draw.randint(3, most)):
             operator = draw.choice(OF_ONE + OF_TWO)
             self.steps.append((operator, *(draw.randrange(made) for _ in range(1 + (operator in OF_TWO)))))
         read = {index for _, *operands in self.steps for index in operands}
@@ -68,11 +69,11 @@ OF_TWO = [
 ]
 
 
-def compare(seed):
+def compare(seed, most):
     """Whether eager mode runs the module, and all budgets agree with it."""
     torch.compiler.reset()
     torch.manual_seed(seed)
-    model = Composed(seed)
+    model = Composed(seed, most)
     x = torch.randn(ROWS, WIDTH)
     state = copy.deepcopy(model.state_dict())
 
@@ -92,9 +93,9 @@ def compare(seed):
     return True
 
 
-def main(first="0", count="20"):
+def main(first="0", count="20", most="9"):
     seed, done = int(first), 0
     while done < int(count):
-        done += compare(seed)
+        done += compare(seed, int(most))
         seed += 1
     print(f"  {done} modules, {seed - int(first) - done} without a gradient in eager mode", flush=True)
