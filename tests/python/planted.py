@@ -272,7 +272,7 @@ def a_shared_input_counted_twice():
 
 
 def compiled_blocks():
-    several_compiled.main("twelve_blocks")
+    several_compiled.main("four_blocks")
 
 
 @mistake(compiled_blocks)
@@ -306,9 +306,18 @@ def a_variant_that_needs_guards_run():
 @mistake(lambda: several.main("bounds_of_a_graph"))
 def a_bound_of_less_memory():
     """That of half of what may be kept."""
-    def within(part, kept_bytes, *limits, within=fronts.Part.within):
-        return within(part, kept_bytes // 2, *limits)
-    return [mock.patch.object(fronts.Part, "within", within)]
+    def bound(part, kept_bytes, *limits, bound=fronts.Part.bound):
+        return bound(part, kept_bytes // 2, *limits)
+    return [mock.patch.object(fronts.Part, "bound", bound)]
+
+
+@mistake(lambda: several.main("bounds_of_a_graph"))
+def a_kept_input_counted_twice():
+    """In the bound of a graph."""
+    def limited(facts, *limits, limited=fronts.Facts.limited_late):
+        rows = limited(facts, *limits)
+        return [row | ({"bytes": 2 * row["bytes"]} if row["name"].startswith("input") else {}) for row in rows]
+    return [mock.patch.object(fronts.Facts, "limited_late", limited)]
 
 
 @mistake(lambda: several.main("variants_of_a_graph_are_few"))
@@ -324,6 +333,11 @@ def plans_of_others_left_out():
 @mistake(lambda: ranks.main("views"))
 def a_plan_of_another_rank():
     return [mock.patch.object(ranks, "trains", ranks.trains_deaf)]
+
+
+@mistake(lambda: ranks.main("interpreted", "views"))
+def a_plan_of_another_rank_with_inductor():
+    return a_plan_of_another_rank()
 
 
 def red(patches, test):

@@ -14,7 +14,7 @@ from . import (_planner, arguments, bare_problem, costs as costs_of, draws, fron
 from ._torch import default_partition
 from .calls import Calls, in_backward_pass, named, parameter_module
 from .eager import Eager
-from .errors import Error, InfeasibleBudget, Refused
+from .errors import Error, InfeasibleBudget
 from .replay import replay
 from .report import Report, Step, of_modules
 from .report import Graph as Planning
@@ -62,11 +62,9 @@ class Backend:
         self.model, self.optimizer, self.accumulate, self.costs = model, optimizer, accumulate, costs
         self.outside = outside.count(model, optimizer, accumulate)
         self.planned, self.remarks = [], []
-        self.calls = Calls(self._variant_of, self._finished, self.remark, model)
         self.group = ranks.group_of(model)
-        if self.group is not None and kernels == "inductor":
-            raise Refused("a model wrapped for many ranks is planned with kernels=\"aot_eager\" alone: costs and "
-                          "decisions of Inductor's kernels are not agreed between ranks")
+        wishes = ranks.Wishes(self.group) if self.group is not None else None
+        self.calls = Calls(self._variant_of, self._finished, self.remark, model, wishes)
         self.step, self.failure = None, None  # what was planned for a step, or why not
         self.unplanned_bytes = 0  # that calls may have taken which no plan knew
 
@@ -84,8 +82,9 @@ class Backend:
         return lambda *arguments: self.calls.run(graph, arguments)
 
     def _is_whole(self, inputs):
-        """Whether the graph is taken for all of the step: no other has begun it, and it trains all of the model."""
-        if self.calls.begun():
+        """Whether the graph is taken for all of the step: no other has begun it, and it trains all of the model. With
+        many ranks only the first one is, as one may compile others alone."""
+        if self.calls.begun() or self.group is not None and self.planned:
             return False
         given = {id(one) for one in inputs}
         return self.model is None or all(id(one) in given for one in self.model.parameters() if one.requires_grad)
@@ -112,7 +111,7 @@ class Backend:
             graph.planned(part, variant, self.add(planning, num_fwd_outputs), static, joint.rounding)
             return graphs
         facts = kernels.facts(joint)
-        if facts.plain() != variant.facts.plain():
+        if not facts.is_like(variant.facts):
             raise Error(f"internal error: graph {graph.planning.graph.number} was traced to another problem")
         return kernels.graphs(joint, facts, variant, num_fwd_outputs, static)
 
@@ -208,33 +207,29 @@ class Backend:
 
     def _finished(self, record):
         """Plans all calls of a step that was recorded."""
+        ranks.agree_on_calls(self.group, _descriptions(record.calls), record.reason)
+        if not record.calls:
+            self.calls.want_record(record.reason)
+            return
         self.outside = outside.count(self.model, self.optimizer, self.accumulate)
         if self.outside.gradient_bytes or self.outside.bucket_bytes:
             record.forget(outside.local_gradients(self.model))
         beside = self.margin_bytes + self.outside.step_bytes
         self._check_update()
-        plan = self._planned_by_rank_0(record, self.budget_bytes - beside)
-        if isinstance(plan, steps.Infeasible):
-            self.failure = self._infeasible_step(record, plan, beside)
-            raise self.failure
+        for graph, layer in {call.graph: call.layer for call in reversed(record.calls)}.items():
+            ranks.agree(self.group, graph.part.facts.rows, layer)
+        try:
+            plan = ranks.decided(self.group, lambda: steps.plan(record, self.budget_bytes - beside), "waits for a plan",
+                                 steps.Plan.spoken, lambda spoken: steps.heard(record, spoken))
+        except steps.Infeasible as error:
+            self.failure = self._infeasible_step(record, error, beside)
+            raise self.failure from None
         for call, pick in zip(record.calls, plan.variants):
             call.graph.chosen[call.key] = pick
         self.step = Step.of(plan)
         self._name_modules_outside(record)
         LOG.info("%d calls of %d graphs were planned together: %s", len(record.calls),
                  len({call.graph for call in record.calls}), self.step.line())
-
-    def _planned_by_rank_0(self, record, room_bytes):
-        ranks.agree_on_calls(self.group, [named(call.layer, call) for call in record.calls], record.reason)
-        if self.group is not None and self.group.rank():
-            spoken = ranks.told(self.group, None, "waits for a plan")
-            return spoken if isinstance(spoken, steps.Infeasible) else steps.heard(record, spoken)
-        try:
-            plan = steps.plan(record, room_bytes)
-        except steps.Infeasible as error:
-            plan = error
-        ranks.told(self.group, plan if isinstance(plan, steps.Infeasible) else plan.spoken(), "has planned a step")
-        return plan
 
     def _name_modules_outside(self, record):
         names = {name.rpartition(".")[0] or name for name, one in
@@ -335,6 +330,12 @@ def _place(row):
     path = nodes.module_path(row.run)
     where = nodes.user_line(row.run) or (f"module {path}" if path else "")
     return f"{row.name} ({nodes.operator_name(row.run)}{', ' + where if where else ''})"
+
+
+def _descriptions(calls):
+    """Calls, with graphs numbered as they come: one rank may have compiled more than others."""
+    numbers = {}
+    return [named(call.layer, call, numbers.setdefault(call.graph, 1 + len(numbers))) for call in calls]
 
 
 def _count(reasons):

@@ -30,9 +30,9 @@ def _parameters(model, arguments):
     return [names[id(one)] for one in arguments if id(one) in names]
 
 
-def named(layer, call):
-    """A call, for messages."""
-    return f"{layer or 'a call'} (graph {call.graph.planning.graph.number}, call {call.key[1] + 1} of it)"
+def named(layer, call, number=None):
+    """A call, for messages; `number` is that of its graph, where it is not the report's."""
+    return f"{layer or 'a call'} (graph {number or call.graph.planning.graph.number}, call {call.key[1] + 1} of it)"
 
 
 class Value:
@@ -141,10 +141,11 @@ class Record:
 class Calls:
     """Of one backend. `variant_of(graph, key)` is what runs for a call, or None for one that no plan knows;
     `finished(record)` is told of a recorded step before the next one begins, `remark` of what no plan can hold to. With
-    a model inputs of calls count wherever they come from."""
+    a model inputs of calls count wherever they come from. `wishes`: of many ranks, which record the same steps."""
 
-    def __init__(self, variant_of, finished, remark, model):
+    def __init__(self, variant_of, finished, remark, model, wishes=None):
         self.variant_of, self.finished, self.remark, self.model = variant_of, finished, remark, model
+        self.wishes, self.fresh = wishes, True
         self.waiting, self.numbers, self.first, self.record, self.current = [], {}, None, None, None
         self.wanted = ""  # why the next step is to be recorded, if it is
 
@@ -179,14 +180,21 @@ class Calls:
         return results
 
     def _begin_step(self):
-        record, self.record, self.first, self.numbers = self.record, None, None, {}
+        record, trained = self.record, self.first is not None and self.first.done
+        self.record, self.first, self.numbers = None, None, {}
         if record is not None:
             record.finish()
-            self.wanted = self.wanted or ("" if record.calls else record.reason)
-            if record.calls:
-                self.finished(record)
-        if self.wanted:
-            self.wanted, self.record = "", Record(self.model, self.wanted)
+            self.finished(record)
+        if self._is_to_be_recorded(trained):
+            self.wanted, self.record = "", Record(self.model, self.wanted or "another rank wanted it")
+
+    def _is_to_be_recorded(self, trained):
+        """Many ranks record the same steps: the first one, and later ones that any of them wants; they tell each other
+        after steps that `trained`."""
+        fresh, self.fresh = self.fresh, False
+        if self.wishes is None or fresh:
+            return bool(self.wanted)
+        return trained and self.wishes.exchange(bool(self.wanted))
 
     def _call(self, graph, arguments):
         parameter = next((id(one) for one in arguments if isinstance(one, torch.nn.Parameter)), None)

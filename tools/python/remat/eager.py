@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's eager kernels: each operator is one, and what is planned is what is allocated."""
-from . import _planner, bare_problem, costs as costs_of, fronts, ranks
+from . import _planner, bare_problem, costs as costs_of, fronts
 from ._torch import TracingContext, aot_autograd, boxed_nop, functorch_config
 from .errors import Error
 from .joint import Joint, rounding
@@ -27,8 +27,7 @@ class Eager:
 
     def facts(self, joint):
         costs = costs_of.resolve(self.backend.costs, joint.module)
-        return fronts.of_joint(joint, ranks.agree(self.backend.group, bare_problem.build(joint, costs), self.layer),
-                               costs.name)
+        return fronts.of_joint(joint, bare_problem.build(joint, costs), costs.name)
 
     def whole(self, joint, input_bytes, tags, forward_count, static):
         """Of a graph that is all of a step: the part, its first variant, what the report says, and its graphs."""

@@ -33,18 +33,31 @@ class Value:
         return math.prod(self.shape)
 
 
+@dataclasses.dataclass(frozen=True)
+class Beside:
+    """Of one of several graphs of a step: bytes that stand beside what is kept at the border, and all through the
+    backward pass; and `inputs` that die when nothing reads them any more, as others do not."""
+    border_bytes: int = 0
+    late_bytes: int = 0
+    inputs: tuple = ()
+
+
 class Foreign:
     """`graph`: finished; `stands_for`: of each of its nodes the scheduled node, or None; `phases`: its phase. Of one of
-    several graphs of a step results end with the forward pass, unless the backward pass reads them, and `beside` bytes
-    stand beside what is kept between the passes; None: the graph is all of a step. `pins`: "save" or "recompute", of
-    scheduled nodes; of what cannot be, nothing."""
+    several graphs of a step, which has a `beside`, results end with the forward pass, unless the backward pass reads
+    them; None: the graph is all of a step. `pins`: "save" or "recompute", of scheduled nodes; of what cannot be,
+    nothing."""
 
     def __init__(self, fusion, costs, beside=None, pins=None):
         joint = fusion.joint
         self.joint, self.fusion, self.costs, self.graph, self.pins = joint, fusion, costs, Graph("joint"), pins or {}
         self.values, self.views, self.stands_for, self.phases, self.token = {}, {}, [], [], None
+        for node in beside.inputs if beside else ():
+            tensor = tensors(node)[0]
+            self._results(node, None, "once", [], FORWARD, [(node, tensor, sizes(tensor))], launches=0)
         for node in joint.nodes:
-            if node.op in ("placeholder", "get_attr") and tensors(node) and not is_tangent(node):
+            if (node.op in ("placeholder", "get_attr") and tensors(node) and not is_tangent(node)
+                    and node not in self.values):
                 tensor = tensors(node)[0]
                 shape = sizes(tensor)
                 self.values[node] = Value(self.graph.input(node.name, bits(tensor), shape), bits(tensor), shape)
@@ -52,14 +65,15 @@ class Foreign:
             self._add(node, LOSS if node in fusion.loss else FORWARD)
         held = self._numbers(joint.forward_outputs)
         made = [update.args[1] for update in joint.updates if update.args[1] in joint.before]
-        outputs = self._end(held + self._numbers(made), LOSS, beside)
+        outputs = self._end(held + self._numbers(made), LOSS, beside.border_bytes if beside else 0)
         for node in joint.tangents:
             for tensor in tensors(node)[:1]:
                 self._results(node, None, "once", [], BACKWARD, [(node, tensor, sizes(tensor))], launches=0)
+        ballast = [self._ballast(beside.late_bytes)] if beside and beside.late_bytes else []
         for node in [*fusion.remade, *fusion.then]:
             self._add(node, BACKWARD)
         late = self._numbers([*joint.backward_outputs, *joint.tangents, *(update.args[1] for update in joint.updates)])
-        outputs += self._end(list(dict.fromkeys((held if beside is None else []) + late)), BACKWARD)
+        outputs += self._end(list(dict.fromkeys((held if beside is None else []) + late)) + ballast, BACKWARD)
         self.graph.finish(outputs)
 
     def _numbers(self, graph_nodes):
@@ -68,7 +82,12 @@ class Foreign:
         return list(dict.fromkeys(self.values[root].number for root in roots
                                   if root in self.values and (root.op == "call_function" or is_tangent(root))))
 
-    def _end(self, numbers, phase, beside=None):
+    def _ballast(self, bytes_):
+        self.stands_for.append(None)
+        self.phases.append(BACKWARD)
+        return self.graph.node("once", [], [("ballast", 8, [bytes_], None)], BACKWARD, launches=0)
+
+    def _end(self, numbers, phase, beside=0):
         """Nodes that read values at the end of a pass, so that they live until then; `beside` bytes live then, too.
         Returns what they make."""
         beside = [(f"beside the end of {phase}", 8, [beside], None)] if beside else []

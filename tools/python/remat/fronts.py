@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import math
 
-from . import _planner, draws
+from . import _planner, draws, nodes
 from .choice import Option
 from .bare_problem import BORDER, MARK, Row, twins
 from .replay import replay
@@ -16,7 +16,7 @@ from .replay import replay
 EFFORT = 0.25  # of the planner for one point of a front
 LEVELS = 12  # of what is kept, from the least to what keeping everything takes
 QUICK = 0.001  # effort where the bound matters, which does not depend on it
-TIGHT = 1.001  # times a bound
+TIGHT = 1.005  # times a bound
 APART = 0.97  # times a peak
 PEAKS = (0, 1 / 3, 2 / 3)  # shares of the way from the least peak to that of everything saved
 
@@ -24,13 +24,15 @@ PEAKS = (0, 1 / 3, 2 / 3)  # shares of the way from the least peak to that of ev
 @dataclasses.dataclass(frozen=True)
 class Facts:
     """`results`: of a row, the results of the graph that it makes. `reads`: of a row, indices of the inputs that it
-    reads; no backward pass does without the inputs `surely_read` and the rows `surely_kept`. Times in ns."""
+    reads, which have `input_bytes`; no backward pass does without the inputs `surely_read` and the rows `surely_kept`.
+    Times in ns."""
     rows: tuple
     border: int
     results: dict
     reads: tuple
     surely_read: frozenset
     surely_kept: frozenset
+    input_bytes: dict
     costs: str
     everything_saved_ns: float
 
@@ -45,6 +47,10 @@ class Facts:
     def plain(self):
         """As remat-problem/1."""
         return [row.plain() for row in self.rows]
+
+    def is_like(self, other):
+        """Whether it is of the same graph, at whatever costs."""
+        return [row | {"time": 0} for row in self.plain()] == [row | {"time": 0} for row in other.plain()]
 
     def lifted(self, sequence):
         """A sequence of the rows of bare_problem.build as one of these."""
@@ -62,6 +68,19 @@ class Facts:
         plain = self.plain()
         plain[self.border]["workspace"] = self.beside(kept_bytes, peak_bytes)
         return plain
+
+    def limited_late(self, kept_bytes, late_bytes, peak_bytes, inputs):
+        """The same, whose plans of a peak of `peak_bytes` keep at most `kept_bytes`, these `inputs` among them, and take
+        at most `late_bytes` in the backward pass: the inputs are values that exist before all else, and die."""
+        plain = self.limited(kept_bytes, peak_bytes)
+        begin = plain[self.border + 1]
+        begin["lasting"] = begin.get("lasting", 0) + peak_bytes - late_bytes
+        at = {index: row for row, index in enumerate(inputs)}
+        for row, reads in zip(plain, self.reads):
+            row["inputs"] = [at[index] for index in sorted(reads) if index in at] + [
+                source + len(at) for source in row["inputs"]]
+        return [{"name": f"input {index}", "time": 0, "bytes": self.input_bytes[index], "inputs": [], "once": True}
+                for index in inputs] + plain
 
 
 def of_joint(joint, rows, costs):
@@ -91,7 +110,9 @@ def of_joint(joint, rows, costs):
     kept = frozenset(source for index in late for source in found[index].inputs
                      if source < border and found[source].once and source not in results)
     whole_ns = sum(row.time_ns for row in found) - sum(found[row].time_ns for row in twins(found))
-    return Facts(tuple(found), border, results, reads, read, kept, costs, whole_ns)
+    sizes = {number[node]: nodes.storage_bytes(tensor, joint.rounding) for node in primals
+             for tensor in nodes.tensors(node)[:1]}
+    return Facts(tuple(found), border, results, reads, read, kept, sizes, costs, whole_ns)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -110,6 +131,15 @@ class Variant:
     accounted: bool = True
     written: frozenset = frozenset()
     settings: dict = dataclasses.field(default_factory=dict)
+
+    def plain(self):
+        """For other ranks, which have the rows."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return fields | {"facts": {name: getattr(self.facts, name) for name in ("costs", "everything_saved_ns")}}
+
+    def runs_as(self, plain):
+        """Whether its graphs are those of a variant that another rank told of."""
+        return all(getattr(self, name) == plain[name] for name in ("sequence", "written", "settings"))
 
     @property
     def overhead(self):
@@ -146,6 +176,28 @@ def _begun_at_once(facts, sequence):
     return tuple(rest)
 
 
+@dataclasses.dataclass(frozen=True)
+class Owned:
+    """Indices of what lives after the forward pass of a call for its own backward pass alone."""
+    inputs: frozenset = frozenset()
+    results: frozenset = frozenset()
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """No variant takes less time; infinite: there is none. One that was found, or None; and what the backward pass of
+    every variant takes at least."""
+    time_ns: float
+    found: object
+    late_floor_bytes: int
+
+    @classmethod
+    def of(cls, decision, peak_bytes, late_bytes, least_ns, found):
+        """`decision`: for a peak of `peak_bytes`, of which the backward pass has `late_bytes`."""
+        bound_ns = math.inf if decision.floor_bytes > peak_bytes else decision.lower_bound_ns
+        return cls(max(bound_ns, least_ns), found, decision.floor_bytes - peak_bytes + late_bytes)
+
+
 class Part:
     """Variants of a graph that is one of several in a step, of eager kernels: each operator is one."""
     levels_of_bound, peaks_of_bound = 48, 6  # of what is kept, and of the peak, for which a bound is asked at most
@@ -168,8 +220,13 @@ class Part:
         return _planner.solve(self.facts.plain(), 1, EFFORT).floor_bytes
 
     @functools.cached_property
+    def _much(self):
+        """More bytes than any pass takes that runs each row once."""
+        return 2 * sum(row.bytes + row.workspace + row.lasting for row in self.facts.rows)
+
+    @functools.cached_property
     def _keeps_least(self):
-        limit = 2 * sum(row.bytes + row.workspace + row.lasting for row in self.facts.rows)
+        limit = self._much
         decision = _planner.smallest(self.facts.limited(0, limit), EFFORT)
         floor = decision.floor_bytes - self.facts.beside(0, limit) - self.facts.results_bytes
         return decision, max(floor, sum(self.facts.rows[row].bytes for row in self.facts.surely_kept))
@@ -184,11 +241,19 @@ class Part:
         return variant(self.facts, self._keeps_least[0].sequence)
 
     def within(self, kept_bytes, peak_bytes, effort):
-        """(the fastest variant found within both or None, a time that none takes less than: infinite if none exists)"""
+        """The fastest variant found within both, or None."""
         decision = _planner.solve(self.facts.limited(kept_bytes, peak_bytes), max(peak_bytes, 1), effort)
-        found = variant(self.facts, decision.sequence) if decision.sequence else None
-        bound_ns = math.inf if decision.floor_bytes > peak_bytes else decision.lower_bound_ns
-        return found, max(bound_ns, self.least_ns)
+        return variant(self.facts, decision.sequence) if decision.sequence else None
+
+    def bound(self, kept_bytes, late_bytes, inputs):
+        """Of the variants whose backward pass takes at most `late_bytes`, and which keep at most `kept_bytes`, these
+        inputs among both."""
+        peak_bytes = self._much + kept_bytes + late_bytes
+        rows = self.facts.limited_late(kept_bytes, late_bytes, peak_bytes, inputs)
+        decision = _planner.solve(rows, peak_bytes, QUICK)
+        sequence = tuple(row - len(inputs) for row in decision.sequence if row >= len(inputs))
+        found = variant(self.facts, sequence) if sequence else None
+        return Bound.of(decision, peak_bytes, late_bytes, self.least_ns, found)
 
     def account(self, one):
         """Eager kernels take what is planned."""
@@ -197,10 +262,12 @@ class Part:
 
 class Front:
     """Variants of a graph whose passes may take `room_bytes` at most, of those `held` the ones that none beats, and `bounds`
-    of all of them: options such that every plan is nowhere better than one of them."""
+    of all of them: options such that every plan is nowhere better than one of them. These count the inputs and results
+    that are `owned`, as far as the backward pass reads them."""
 
-    def __init__(self, graph, room_bytes, held=()):
-        self.graph, self.part, self.room_bytes = graph, graph.part, room_bytes
+    def __init__(self, graph, room_bytes, held=(), owned=Owned()):
+        self.graph, self.part, self.room_bytes, self.owned = graph, graph.part, room_bytes, owned
+        self.inputs = sorted(owned.inputs)
         self.variants, self.bounds, self.shares = [], [], (1, 1)
         for one in [*held, self.part.fastest, self.part.least_kept()]:
             self._add(one)
@@ -216,11 +283,11 @@ class Front:
         return int(self.part.peak_floor_bytes * min(1, self.shares[0]))
 
     def add(self, kept_bytes, peak_bytes, effort=EFFORT):
-        """The fastest variant found within both, if there is one, and a time that none takes less than."""
-        found, bound_ns = self.part.within(kept_bytes, int(peak_bytes / self.shares[1]), effort)
+        """The fastest variant found within both, if there is one."""
+        found = self.part.within(kept_bytes, int(peak_bytes / self.shares[1]), effort)
         if found:
             self._add(found)
-        return found, bound_ns
+        return found
 
     def account(self, picks):
         """Options of these variants as the compiled graphs have them, and of the others in proportion. Returns whether
@@ -253,7 +320,7 @@ class Front:
         step = max((most - self.part.kept_floor_bytes) // LEVELS, 1)
         limit = self.room_bytes
         while limit >= self.part.kept_floor_bytes:
-            found, _ = self.add(limit, self.room_bytes)
+            found = self.add(limit, self.room_bytes)
             limit = min(min(limit, most) - step, found.option.kept_bytes - 1) if found else -1
 
     def _by_peak(self, least, most):
@@ -261,46 +328,55 @@ class Front:
         for share in PEAKS:
             peak = int(min(peaks) + share * (min(self.room_bytes, max(peaks)) - min(peaks)))
             for level in (4, 2, 1, 0):
-                if self.add(least + (most - least) * level // 4, peak)[0] is None:
+                if self.add(least + (most - least) * level // 4, peak) is None:
                     break
 
     def _bound(self):
-        """No plan that keeps between two limits and whose peak lies between two others is faster than the bound at the
-        upper ones; its peak is that of its forward pass, or that of its backward pass, which is without results."""
-        part, found, known = self.part, [], []
-        peaks = [int(self.room_bytes / self.shares[1]), *self._steps(), part.peak_floor_bytes - 1]
+        """No plan that keeps between two limits and whose backward pass takes between two others is faster than the
+        bound at the upper ones."""
+        part, facts, found, known = self.part, self.part.facts, [], []
+        owned = sum(facts.input_bytes[index] for index in self.inputs)
+        others = sum(facts.rows[row].bytes for row, made in facts.results.items() if not made <= self.owned.results)
+        most = int(self.room_bytes / self.shares[1]) + facts.results_bytes + owned
+        floor = part.bound(most, most, self.inputs).late_floor_bytes
+        peaks = [most, *(peak for peak in self._steps(most) if peak >= floor), floor - 1]
         for peak, below in zip(peaks, peaks[1:]):
-            above = (below + 1) * min(1, self.shares[0])
-            for kept, bound_ns in self._bounds(peak, known):
-                late = kept + part.facts.tangents_bytes
-                found += [Option(bound_ns, kept, int(above), late),
-                          Option(bound_ns, kept, 0, max(int(above) - part.facts.results_bytes, late))]
+            late = int((below + 1) * min(1, self.shares[0])) - others
+            found += [Option(bound_ns, kept, max(kept - owned, 0), max(late, kept + facts.tangents_bytes))
+                      for kept, bound_ns in self._bounds(peak, known, owned)]
         return [one for one in found if not any(better(other, one) for other in found)]
 
-    def _steps(self):
-        """Just below peaks of variants that lie apart."""
-        found = []
-        for peak in sorted({one.planned.peak_bytes for one in self.variants}, reverse=True):
-            if self.part.peak_floor_bytes < peak < (found[-1] * APART if found else self.room_bytes / self.shares[1]):
-                found.append(peak - 1)
-        return found[:self.part.peaks_of_bound]
+    def _steps(self, most):
+        """Just below peaks of backward passes that lie apart."""
+        facts, found = self.part.facts, []
+        peaks = {one.planned.backward_peak_bytes + self._kept_inputs(one) + sum(
+            facts.rows[row].bytes for row, made in facts.results.items() if made & one.kept_results)
+            for one in self.variants}
+        for peak in sorted(peaks, reverse=True):
+            if peak < (found[-1] * APART if found else most):
+                found.append(peak)
+        return [peak - 1 for peak in found[:self.part.peaks_of_bound]]
 
-    def _bounds(self, peak, known):
+    def _bounds(self, peak, known, owned):
         """(bytes, a time that no plan of that peak takes less than which keeps as much, up to the bytes before). Where a
         plan found takes no more than the bound, the next one keeps less than it does. `known`: limits of larger peaks
         and their bounds, which hold here, too."""
-        part, most = self.part, self.part.fastest.option.kept_bytes
+        part, most = self.part, self.part.fastest.option.kept_bytes + owned
         step = max((most - part.kept_floor_bytes) // part.levels_of_bound, 1)
         limit = max(self.room_bytes, most)
         while limit >= part.kept_floor_bytes:
-            found, bound_ns = part.within(limit, peak, QUICK)
-            if bound_ns == math.inf:
+            bound = part.bound(limit, peak, self.inputs)
+            if bound.time_ns == math.inf:
                 return
-            bound_ns = max([bound_ns, *(time_ns for other, time_ns in known if other >= limit)])
+            bound_ns = max([bound.time_ns, *(time_ns for other, time_ns in known if other >= limit)])
             known.append((limit, bound_ns))
-            tight = found is not None and found.option.time_ns <= bound_ns * TIGHT
-            limit = min(min(limit, most) - step, found.option.kept_bytes - 1 if tight else limit)
+            tight = bound.found is not None and bound.found.option.time_ns <= bound_ns * TIGHT
+            kept = bound.found.option.kept_bytes + self._kept_inputs(bound.found) if tight else math.inf
+            limit = min(min(limit, most) - step, kept - 1)
             yield max(limit + 1, part.kept_floor_bytes), bound_ns
+
+    def _kept_inputs(self, found):
+        return sum(self.part.facts.input_bytes[index] for index in self.inputs if index in found.kept_inputs)
 
 
 def better(one, other):

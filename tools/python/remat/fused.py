@@ -15,7 +15,7 @@ from ._orders import device
 from ._torch import fx_graph_cse, inductor_config, make_graph_module
 from .errors import InfeasibleBudget
 from .classes import prims
-from .foreign import BACKWARD, Foreign
+from .foreign import BACKWARD, Beside, Foreign
 from .fusion import Fusion
 from .joint import Joint
 from .nodes import aten
@@ -200,15 +200,22 @@ class Part(fronts.Part):
         return variant(self.facts, self._planner(0, peak_bytes).smallest)
 
     def within(self, kept_bytes, peak_bytes, effort):
-        planner = self._planner(kept_bytes, peak_bytes)
-        info = planner.decide(max(peak_bytes, 1))
-        found = variant(self.facts, info) if info else None
-        info = info or planner.smallest  # what bounds more memory bounds less
-        bound_ns = math.inf if info.floor_bytes > peak_bytes else info.lower_bound_ns
-        return found, max(bound_ns, self.least_ns)
+        info = self._planner(kept_bytes, peak_bytes).decide(max(peak_bytes, 1))
+        return variant(self.facts, info) if info else None
 
-    def _planner(self, kept_bytes, peak_bytes):
-        return self.planner.another(self.facts.beside(kept_bytes, peak_bytes))
+    def bound(self, kept_bytes, late_bytes, inputs):
+        peak_bytes = 2 * self.planner.fastest.peak_bytes + kept_bytes + late_bytes
+        planner = self._planner(kept_bytes, peak_bytes, peak_bytes - late_bytes, inputs)
+        info = planner.decide(peak_bytes)
+        found = variant(self.facts, info) if info else None
+        # What bounds more memory bounds less.
+        return fronts.Bound.of(info or planner.smallest, peak_bytes, late_bytes, self.least_ns, found)
+
+    def _planner(self, kept_bytes, peak_bytes, late_bytes=0, inputs=()):
+        primals = [node for node in self.planner.joint.nodes if node.op == "placeholder"
+                   and node not in self.planner.joint.tangents]
+        return self.planner.another(Beside(
+            self.facts.beside(kept_bytes, peak_bytes), late_bytes, tuple(primals[index] for index in inputs)))
 
 
 def facts_of(joint, rows, costs):
@@ -247,6 +254,15 @@ class Fit:
     @property
     def guarded(self):
         return self.settings != AS_PLANNED
+
+    def spoken(self):
+        """For other ranks, which have the same joint graph."""
+        return dataclasses.replace(self, graphs=())
+
+
+def heard(planner, spoken, forward_count, static):
+    """Another rank's fit, with graphs of this one's."""
+    return dataclasses.replace(spoken, graphs=planner.graphs(spoken.info, forward_count, static))
 
 
 def account(one, graphs, forward_count):

@@ -3,7 +3,7 @@
 Inductor caches is the code of the two graphs, by their text."""
 import collections
 
-from . import bare_problem, costs as costs_of, fused
+from . import bare_problem, costs as costs_of, fused, ranks
 from ._torch import (CustomPartitionerFn, compile_fx, compile_fx_inner, functorch_config, inductor_config,
                      list_mode_options)
 from .errors import Error, InfeasibleBudget, Refused
@@ -53,7 +53,7 @@ class Inductor:
     """The kernels of one graph of Dynamo's, as eager.py has them."""
 
     def __init__(self, backend, mode=None, options=None, **_):
-        self.backend, self.key = backend, None
+        self.backend, self.key, self.layer = backend, None, ""
         given = {**backend.settings, **of_mode(mode), **(options or {})}
         check_settings(given)
         self.settings = {name.replace("-", "_"): value for name, value in given.items()}
@@ -87,12 +87,15 @@ class Inductor:
         backend = self.backend
         left, beside, earlier = backend.room(input_bytes)
         planner = fused.Planner(joint, costs_of.resolve(backend.costs, joint.module))
+        ranks.agree(backend.group, planner.rows, self.layer)
         try:
-            fit = fused.fit(planner, max(left, 1), forward_count, static)
+            fit = ranks.decided(backend.group, lambda: fused.fit(planner, max(left, 1), forward_count, static),
+                                "waits for a plan", fused.Fit.spoken,
+                                lambda spoken: fused.heard(planner, spoken, forward_count, static))
         except InfeasibleBudget as error:
             raise backend.infeasible(error.smallest_bytes, error.floor_bytes, f" as planned: {error}", beside,
                                      earlier) from None
-        part = self._part(planner.another(0), forward_count, static)
+        part = self._part(planner.another(fused.Beside()), forward_count, static)
         first = fused.accounted(fused.variant(part.facts, fit.info, fit.settings), fit.estimate)
         return part, first, self._planning(planner, fit, left, input_bytes, earlier, tags), fit.graphs
 
@@ -100,7 +103,7 @@ class Inductor:
         """Of any other graph: its first variant has the smallest peak, in which it must fit alone."""
         backend = self.backend
         left, beside, _ = backend.room(input_bytes, alone=True)
-        planner = fused.Planner(joint, costs_of.resolve(backend.costs, joint.module), 0)
+        planner = fused.Planner(joint, costs_of.resolve(backend.costs, joint.module), fused.Beside())
         part = self._part(planner, forward_count, static)
         info = planner.smallest
         fit = fused.lower(info, planner.graphs(info, forward_count, static), forward_count, fused.AS_PLANNED)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many ranks that train one model, under DistributedDataParallel or FSDP2: rank 0's costs and decisions are
-everybody's, so that plans are equal where measured times differ. A rank whose graph is another is an error."""
+everybody's, so that plans are equal where measured times differ. A rank whose graph is another is an error.
+
+Ranks agree at the beginning of a step, never within one, where a rank may compile a graph that others do not."""
 import contextlib
 import datetime
 import itertools
@@ -9,7 +11,7 @@ import torch
 import torch.distributed as distributed
 
 from ._torch import DTensor, FSDPModule, disable_current_modes
-from .errors import Error, Refused
+from .errors import Error, InfeasibleBudget, Refused
 
 TIMEOUT = datetime.timedelta(minutes=10)  # of ranks that wait for one another: rank 0 plans meanwhile
 SAME = ("name", "bytes", "inputs", "workspace", "lasting", "once")
@@ -45,16 +47,35 @@ def told(group, value, what):
     return held[0]
 
 
+def decided(group, decide, what, speak=lambda found: found, hear=lambda spoken: spoken):
+    """What rank 0 decides, which others hear as it is spoken of, or the InfeasibleBudget that deciding raises."""
+    if group is None:
+        return decide()
+    if group.rank():
+        spoken = told(group, None, what)
+        if isinstance(spoken, InfeasibleBudget):
+            raise spoken
+        return hear(spoken)
+    try:
+        found = decide()
+    except InfeasibleBudget as error:
+        told(group, error, what)
+        raise
+    told(group, speak(found), what)
+    return found
+
+
 def agree(group, rows, layer):
     """Rows of a graph with rank 0's times; an error names the first node that differs from rank 0's."""
     if group is None:
         return rows
-    what = f"compiles a graph for {layer or 'a call without parameters'}"
-    first = told(group, [row.plain() for row in rows], what)
-    differs = next((index for index, (row, other) in enumerate(zip(rows, first))
-                    if any(row.plain().get(key) != other.get(key) for key in SAME)),
-                   min(len(rows), len(first)) if len(rows) != len(first) else None)
-    fault = "" if differs is None else _difference(rows, first, differs)
+    what = f"asks for the costs of a graph for {layer or 'a call without parameters'}"
+    plain = [row.plain() for row in rows]
+    first = told(group, plain, what)
+    differs = next((index for index, pair in enumerate(zip(plain, first))
+                    if any(pair[0].get(key) != pair[1].get(key) for key in SAME)),
+                   min(len(plain), len(first)) if len(plain) != len(first) else None)
+    fault = "" if differs is None else _difference(plain, first, differs)
     _check_all(group, fault, "compile different graphs", what)
     for row, other in zip(rows, first):
         row.time_ns = other["time"]
@@ -74,11 +95,31 @@ def agree_on_calls(group, calls, reason):
     _check_all(group, fault, "make different calls", what)
 
 
+class Wishes:
+    """Whether any rank wants a step to be recorded. Each says so when a step begins and hears the others when the next
+    one does, so that none waits for another in between."""
+
+    def __init__(self, group):
+        self.group, self.said = group, None
+
+    def exchange(self, wanted):
+        found = self.said is not None and self._heard()
+        flag = torch.tensor(int(wanted and not found), device="cpu")
+        with disable_current_modes():
+            self.said = flag, distributed.all_reduce(flag, distributed.ReduceOp.MAX, self.group, async_op=True)
+        return found
+
+    def _heard(self):
+        flag, work = self.said
+        with _answered(self.group, "begins a step"):
+            work.wait()
+            return bool(flag)
+
+
 def _difference(rows, first, index):
-    here, there = (one[index]["name"] if index < len(one) else "no node"
-                   for one in ([row.plain() for row in rows], first))
-    sizes = [one[index]["bytes"] if index < len(one) else 0 for one in ([row.plain() for row in rows], first)]
-    return f"{here} of {sizes[0]} bytes, on rank 0 {there} of {sizes[1]} bytes"
+    here, there = (f"{one[index]['name']} of {one[index]['bytes']} bytes" if index < len(one) else "no node"
+                   for one in (rows, first))
+    return f"{here}, on rank 0 {there}"
 
 
 def _check_all(group, fault, differ, what):

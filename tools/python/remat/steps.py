@@ -7,7 +7,7 @@ import dataclasses
 from . import choice
 from .choice import Moment
 from .errors import InfeasibleBudget
-from .fronts import Front, variant
+from .fronts import Front, Owned
 from .variants import MOST
 
 REFINED = 4  # calls of a graph for which a variant is sought that takes just what they may
@@ -35,22 +35,20 @@ class Plan:
     everything_saved_ns: float
     lower_bound_ns: float
 
-
     def spoken(self):
         """What another rank needs of it."""
-        return {"sequences": [one.sequence for one in self.variants],
+        numbers = {one: number for number, one in enumerate(dict.fromkeys(self.variants))}
+        return {"variants": [one.plain() for one in numbers], "picks": [numbers[one] for one in self.variants],
                 "figures": {field.name: getattr(self, field.name) for field in dataclasses.fields(self)[2:]}}
 
 
 def heard(record, spoken):
     """Rank 0's plan for the calls of another rank's record."""
-    found, there = {}, held(record)
-    for call, sequence in zip(record.calls, spoken["sequences"]):
-        if (call.graph, sequence) not in found:
-            same = (one for one in there[call.graph] if one.sequence == sequence)
-            found[call.graph, sequence] = next(same, None) or variant(call.graph.part.facts, sequence)
-    return Plan(record, [found[call.graph, sequence] for call, sequence in zip(record.calls, spoken["sequences"])],
-                **spoken["figures"])
+    found = {}
+    for call, pick in zip(record.calls, spoken["picks"]):
+        if pick not in found:
+            found[pick] = call.graph.heard(spoken["variants"][pick])
+    return Plan(record, [found[pick] for pick in spoken["picks"]], **spoken["figures"])
 
 
 class Infeasible(InfeasibleBudget):
@@ -59,13 +57,15 @@ class Infeasible(InfeasibleBudget):
 
 def plan(record, room_bytes):
     calls = record.calls
-    must = record.live(lambda call: Kept(call.graph.part.facts.surely_read, frozenset()))
-    fronts, there = {}, held(record)
+    def surely(call):
+        return Kept(call.graph.part.facts.surely_read, frozenset())
+    must = record.live(surely)
+    fronts, there, owned = {}, held(record), _owned(record, surely)
     for call in calls:
         room = room_bytes - min(must[event] for other in calls if other.graph is call.graph
                                 for event in (other.forward, other.backward))
         if call.graph not in fronts:
-            fronts[call.graph] = Front(call.graph, max(room, 1), there[call.graph])
+            fronts[call.graph] = Front(call.graph, max(room, 1), there[call.graph], owned[call.graph])
     floor = _floor(record, fronts, must)
     picks = _chosen(record, room_bytes, fronts, there, floor)
     bounds = choice.choose(_calls(record, room_bytes, must, {graph: front.bounds for graph, front in fronts.items()}),
@@ -74,6 +74,20 @@ def plan(record, room_bytes):
     return Plan(record, picks, room_bytes, peak(record, picks), peak(record, fastest), floor,
                 sum(one.option.time_ns for one in picks), sum(one.facts.everything_saved_ns for one in picks),
                 bounds[0] if bounds else sum(call.graph.part.least_ns for call in calls))
+
+
+def _owned(record, surely):
+    """Of each graph, what its calls have alone: inputs that nothing else reads, and results that die before the
+    backward pass."""
+    found, ends = {}, {value: value.ends(surely) for value in record.values.values()}
+    for call in record.calls:
+        inputs = {value.inputs_of[0][1] for value, end in ends.items()
+                  if len(value.inputs_of) == 1 and value.inputs_of[0][0] is call and end == call.forward}
+        results = {value.results_of[0][1] for value, end in ends.items()
+                   if len(value.results_of) == 1 and value.results_of[0][0] is call and end < call.backward}
+        before = found.get(call.graph, Owned(inputs, results))
+        found[call.graph] = Owned(before.inputs & inputs, before.results & results)
+    return found
 
 
 def held(record):

@@ -5,10 +5,12 @@ callable that Dynamo keeps chooses which of the compiled variants runs.
 A variant is compiled when it is first called, under the global state that Dynamo has guards for. The forward and the
 backward pass of a variant are one autograd function, so another variant changes a peak, never a value."""
 import copy
+import dataclasses
 
 from torch import fx
 
 from ._torch import TracingContext, lazy_modules, tracing
+from .fronts import Variant
 
 MOST = 4  # variants of a graph
 
@@ -40,6 +42,18 @@ class Graph:
         calls."""
         others = [one for key, one in self.chosen.items() if key not in keys and one not in self.refused]
         return list(dict.fromkeys([*self.compiled, *others]))
+
+    def heard(self, plain):
+        """The variant that rank 0 told of: one that is there, or a new one. If it runs as the first one does, which was
+        made here, it takes its place."""
+        same = next((one for one in self.held(()) if one is not self.first and one.runs_as(plain)), None)
+        if same is not None:
+            return same
+        found = Variant(**plain | {"facts": dataclasses.replace(self.part.facts, **plain["facts"])})
+        if self.first.runs_as(plain):
+            self.compiled[found] = self.compiled.pop(self.first)
+            self.first = found
+        return found
 
     def account(self, variant):
         """The variant with what its compiled graphs take."""
