@@ -136,11 +136,11 @@ static uint64_t hash(const struct preparation *p, const struct remat_graph *grap
 /* Entry points, each of a graph made by passes of its own: one segment or, in microbatches, up to
  * three, cut where the counts of the batch are complete, and its accumulators. */
 static const struct script {
-    const char *entry, *whole, *microbatch, *rest; /* the last three: names of segments */
-    bool training;                                 /* which passes make its graph */
-    bool overlaps;                                 /* the rest, as in struct remat_step_segment */
-} scripts[] = {{"train", "step", "microbatch", "update", true, true},
-               {"eval", "forward", "forward", "mean", false, false}};
+    const char *entry, *whole, *ahead, *microbatch, *rest; /* the last four: names of segments */
+    bool training;                                         /* which passes make its graph */
+    bool overlaps; /* the rest, as in struct remat_step_segment */
+} scripts[] = {{"train", "step", "count", "microbatch", "update", true, true},
+               {"eval", "forward", "forward count", "forward", "mean", false, false}};
 
 /* A graph in the arena of all results, verified if a plan is to be written, as a segment. */
 static remat_status add_segment(const struct preparation *p, const struct script *script,
@@ -166,7 +166,7 @@ static remat_status cut(const struct preparation *p, const struct script *script
     remat_graph_own(p->arena, microbatch);
     remat_graph_own(p->arena, rest);
     if (ahead->node_count)
-        REMAT_CHECK(add_segment(p, script, 1, "count", ahead, false));
+        REMAT_CHECK(add_segment(p, script, 1, script->ahead, ahead, false));
     REMAT_CHECK(add_segment(p, script, times, script->microbatch, microbatch, decided));
     if (rest->node_count)
         REMAT_CHECK(add_segment(p, script, 1, script->rest, rest, false));

@@ -67,7 +67,6 @@ def clocks_of(summary, commands):
     start, ends, now, spans = {}, {}, 0, {}
     for name in dict.fromkeys(call["segment"] for call in summary["entries"]["train"]):
         inside = [c for c in commands if c["segment"] == name]
-        inside = [c for i, c in enumerate(inside) if c["index"] == inside[0]["index"] + i]  # not eval's of the same name
         last = {c["transfer"]["group"]: c["index"] for c in inside if "transfer" in c}
         links, due = {}, {}
         for command in inside:
