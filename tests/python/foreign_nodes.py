@@ -7,7 +7,7 @@ import torch
 
 import graphs
 import harness
-from remat import _orders, costs, foreign, fused
+from remat import _orders, costs, foreign, fused, fusion
 
 ROWS, WIDTH = 64, 32
 WHOLE = 4 * ROWS * WIDTH
@@ -42,7 +42,7 @@ def told(joint):
         made.append((op, inputs, [bits // 8 * torch.Size(shape).numel() for _, bits, shape, _ in results], first))
         return first
     with mock.patch.object(_orders.Graph, "node", node):
-        stands_for = foreign.Foreign(joint, costs.resolve("cpu", joint.module)).stands_for
+        stands_for = foreign.Foreign(fusion.Fusion(joint), costs.resolve("cpu", joint.module)).stands_for
     for (op, inputs, sizes, first), run in zip(made, stands_for, strict=True):
         if op == "view":
             names[first] = names.get(inputs[0])
