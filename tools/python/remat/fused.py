@@ -166,7 +166,7 @@ class Planner:
 
 def graphs_of(joint, rows, sequence, written, forward_count, static):
     """The forward and the backward graph of a sequence of rows."""
-    graphs = split(Unrolled(joint, rows, sequence, written), forward_count, static)
+    graphs = split(Unrolled(joint, rows, sequence, written, parts_again=True), forward_count, static)
     for graph in graphs:
         write_out(graph)
         keep_products_in_place(graph)

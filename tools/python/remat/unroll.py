@@ -17,10 +17,11 @@ WRITTEN = "remat_written"  # in a node's meta: the plan writes its result to mem
 
 class Unrolled:
     """`module`: the copy; `before`: names of its nodes before the border; `live_across`: what is read across it. `written`:
-    places in the sequence whose copies are marked WRITTEN."""
+    places in the sequence whose copies are marked WRITTEN. With `parts_again` a second run of an operator makes its
+    small parts again, too; else readers take the first ones, which the problem of rows counts to the end."""
 
-    def __init__(self, joint, rows, sequence, written=()):
-        self.joint = joint
+    def __init__(self, joint, rows, sequence, written=(), parts_again=False):
+        self.joint, self.parts_again = joint, parts_again
         self.graph = fx.Graph()
         self.newest = {}  # of a node of the joint graph: its newest copy
         for node in joint.nodes:
@@ -75,10 +76,13 @@ class Unrolled:
             return
         for operand in node.all_input_nodes:
             self._need(operand)
-        for view in self.joint.derived.get(node, ()):
-            self.newest.pop(view, None)
+        self._forget_derived(node)
         self._copy(node)
         self._take_parts(node)
+
+    def _forget_derived(self, node):
+        for view in self.joint.derived.get(node, ()):
+            self.newest.pop(view, None)
 
     def _run_as_one(self, keeping, drawn):
         """A run that keeps the generator's state, and what it drew."""
@@ -92,7 +96,8 @@ class Unrolled:
         """Parts of a tuple at once: the tuple would keep all of them alive."""
         for user in node.users:
             if nodes.is_getitem(user):
-                if user not in self.newest:
+                if user not in self.newest or self.parts_again and user in self.joint.scheduled:
+                    self._forget_derived(user)
                     self._copy(user)
                 self._take_parts(user)
 
