@@ -66,9 +66,9 @@ class ByInductor:
         """(forward, backward, facts)"""
         return self._cut(self.planner.decide(budget_bytes) or self.planner.smallest)
 
-    def proposed(self, budget_bytes, times_ns):
+    def proposed(self, budget_bytes, bound_ns, times_ns):
         """Plans of others that remat tries: faster by its costs than what fits, which takes these times."""
-        return map(self._cut, fused.proposed(self.planner, budget_bytes, times_ns))
+        return map(self._cut, fused.proposed(self.planner, budget_bytes, bound_ns, times_ns))
 
     def _cut(self, info):
         return *self.planner.graphs(info, self.given.result_count, list(self.given.static)), {

@@ -109,7 +109,8 @@ def fitted(plan, proposed, peak, results, measure):
             break
         asked = min(again, int(0.995 * asked)) if measured["peak_bytes"] > peak else again
     begin = time.process_time()
-    for made in proposed(peak, [row["time_ns"] for row in fitting()]):
+    bound_ns = tried[0]["bound_ns"] if tried else 0
+    for made in proposed(peak, bound_ns, [row["time_ns"] for row in fitting()]):
         add(begin, *made)
         begin = time.process_time()
     if fitting():

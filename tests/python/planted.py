@@ -22,6 +22,7 @@ import ranks
 import remat._backend
 import remat.draws
 import remat.proposals
+import remat.unroll
 import respects
 import several
 import several_compiled
@@ -328,6 +329,16 @@ def variants_that_are_there_not_counted():
 @mistake(proposals.of_fused_kernels)
 def plans_of_others_left_out():
     return [mock.patch.object(remat.proposals, "cuts", lambda *_: ())]
+
+
+@mistake(lambda: proposals.of_fused_kernels(proposals.CHECKPOINTS))
+def what_no_tangent_leads_to_run_at_once():
+    return [mock.patch.object(remat.proposals, "_late", lambda rows, border: set(range(len(rows))))]
+
+
+@mistake(lambda: proposals.of_fused_kernels(proposals.CHECKPOINTS))
+def small_parts_kept_though_their_operator_runs_again():
+    return [mock.patch.object(remat.fused, "Unrolled", lambda *given, parts_again: remat.unroll.Unrolled(*given))]
 
 
 @mistake(lambda: ranks.main("views"))

@@ -296,7 +296,7 @@ def fit(planner, budget_bytes, forward_count, static):
             break
         asked = again
     times_ns = [one.info.time_ns for one in tried if one.estimate_bytes <= budget_bytes]
-    for info in proposed(planner, budget_bytes, times_ns):
+    for info in proposed(planner, budget_bytes, tried[0].info.lower_bound_ns, times_ns):
         one = lower(info, planner.graphs(info, forward_count, static), forward_count, AS_PLANNED)
         tried.append(dataclasses.replace(one, info=dataclasses.replace(info, peak_bytes=one.estimate_bytes)))
     least = min(tried, key=lambda one: one.estimate_bytes)
@@ -312,15 +312,15 @@ def fit(planner, budget_bytes, forward_count, static):
                            min(least.info.floor_bytes, least.estimate_bytes))
 
 
-def proposed(planner, budget_bytes, times_ns):
+def proposed(planner, budget_bytes, bound_ns, times_ns):
     """Plans that others would make, as they would order them, where they are faster than all that fit, which take these
-    times; with the bounds of every plan."""
+    times, none less than the bound; with the bounds of every plan."""
     fastest_ns = min(times_ns, default=math.inf)
-    if fastest_ns <= planner.fastest.lower_bound_ns * proposals.NOTHING_TO_WIN:
+    if fastest_ns <= bound_ns * proposals.NOTHING_TO_WIN:
         return
     for name, sequence, priced in planner.proposals:
         if priced.time_ns < fastest_ns:
-            free = planner.decide(max(budget_bytes, priced.peak_bytes)) or planner.fastest
+            free = planner.decide(max(budget_bytes, priced.peak_bytes)) or planner.smallest
             yield dataclasses.replace(free, sequence=sequence, written=set(), inside=set(), time_ns=priced.time_ns,
                                       peak_bytes=priced.peak_bytes, found_by=name)
 

@@ -11,7 +11,7 @@ import re
 from torch import fx
 
 from . import nodes
-from ._torch import make_graph_module, min_cut_partition
+from ._torch import CheckpointPolicy, make_graph_module, min_cut_partition
 from .bare_problem import BORDER
 from .replay import replay
 
@@ -52,10 +52,12 @@ def proposals(joint, rows, budget_bytes, forward_count):
 def keeping(name, rows, kept):
     """The plan that keeps these rows' values, and what may not run twice, for the backward pass."""
     border = _border(rows)
-    first = _forward(rows, border, kept)
+    late = _late(rows, border)
+    first = _forward(rows, border, kept, late)
     made = {index for index in first if index in kept or rows[index].once} | {border}
     sequence, run = [*first, border], set(first)
-    for row in range(border + 1, len(rows)):
+    # What no tangent leads to waits for its first reader: the trace has it before them, and with it all it is made of.
+    for row in sorted(range(border + 1, len(rows)), key=lambda index: index not in late):
         todo = [row] if row not in run else []
         while todo:
             index = todo[-1]
@@ -69,13 +71,18 @@ def keeping(name, rows, kept):
     return _proposal(name, rows, tuple(sequence))
 
 
-def _forward(rows, border, kept):
-    """Rows before the border, and among them, as soon as their inputs exist, those of the kept ones that the trace has
-    in the backward pass though no tangent leads to them."""
+def _late(rows, border):
+    """The border, and rows that need it."""
     late = {border}
     for index in range(border + 1, len(rows)):
         if any(source in late for source in rows[index].inputs):
             late.add(index)
+    return late
+
+
+def _forward(rows, border, kept, late):
+    """Rows before the border, and among them, as soon as their inputs exist, those of the kept ones that the trace has
+    in the backward pass though no tangent leads to them."""
     wanted = set()
     for index in reversed(range(border + 1, len(rows))):
         if index not in late and (index in kept or index in wanted):
@@ -100,11 +107,16 @@ def _proposal(name, rows, sequence):
     return Proposal(name, sequence, replay(rows, sequence).peak_bytes, sum(rows[row].time_ns for row in sequence))
 
 
-def default_cut(joint, forward_count):
-    """The scheduled nodes that PyTorch would save, or None where it cannot cut the graph."""
-    graph = fx.Graph()
-    output = graph.output(graph.graph_copy(joint.module.graph, {}))
+def default_cut(joint, forward_count, checkpointed=()):
+    """The scheduled nodes that PyTorch would save, or None where it cannot cut the graph. `checkpointed`: blocks that it
+    is told to recompute."""
+    graph, copies = fx.Graph(), {}
+    output = graph.output(graph.graph_copy(joint.module.graph, copies))
     output.meta = dict(joint.output.meta)
+    region = {block: number for number, block in enumerate(checkpointed, 1)}
+    for node, copy in copies.items():
+        if _block(node) in region and node not in joint.after and not joint.once.get(joint.unit(node)):
+            copy.meta |= {"recompute": CheckpointPolicy.PREFER_RECOMPUTE, "ac_graph_id": region[_block(node)]}
     try:
         forward, _ = min_cut_partition(make_graph_module(joint.module, graph), (), num_fwd_outputs=forward_count)
     except Exception as error:
@@ -135,16 +147,14 @@ def blocks(rows, budget_bytes):
 
 
 def cuts(joint, rows, forward_count):
-    """(name, rows kept) of PyTorch's default cut, and of checkpoints of all blocks with its cut outside them."""
-    saved = default_cut(joint, forward_count)
-    if saved is None:
-        return
-    kept = {index for index in range(len(rows)) if rows[index].run in saved}
-    yield "PyTorch's default cut", kept
-    block, leaves = _blocks(rows)
-    count = len(set(block) - {None})
-    if count > 1:
-        yield f"checkpoints of {count} blocks", leaves | {index for index in kept if not block[index]}
+    """(name, rows kept) of PyTorch's cuts: its default, and that with all blocks checkpointed."""
+    blocks_of = list(dict.fromkeys(filter(None, _blocks(rows)[0])))
+    named = [("PyTorch's default cut", ())]
+    named += [(f"checkpoints of {len(blocks_of)} blocks", blocks_of)] if len(blocks_of) > 1 else []
+    for name, checkpointed in named:
+        saved = default_cut(joint, forward_count, checkpointed)
+        if saved is not None:
+            yield name, {index for index in range(len(rows)) if rows[index].run in saved}
 
 
 def _blocks(rows):
