@@ -80,8 +80,9 @@ def resnet50(layers):
 
 
 MODELS = {"gpt2-2": (gpt2, 2), "gpt2-124m": (gpt2, 12), "llama3-8b-2": (llama3, 2), "llama3-8b-8": (llama3, 8),
-          "llama3-8b": (llama3, 32), "t5-small": (t5_small, 6), "bert-large": (bert_large, 24), "vit-base": (vit, 12),
-          "resnet-50": (resnet50, 6), "resnet-4": (resnet50, 1)}
+          "llama3-8b": (llama3, 32), "t5-2": (t5_small, 2), "t5-small": (t5_small, 6), "bert-2": (bert_large, 2),
+          "bert-large": (bert_large, 24), "vit-2": (vit, 2), "vit-base": (vit, 12), "resnet-4": (resnet50, 1),
+          "resnet-50": (resnet50, 6)}
 CHECKPOINTING = ("full", "selective")
 
 

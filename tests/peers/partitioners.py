@@ -2,12 +2,14 @@
 """Plans under Inductor's kernels: remat's beside those of PyTorch's partitioner and of checkpointing by hand.
 
     partitioners.py FOLDER MODEL... [--theirs] [--operators] [--settings .1,.3,.5,.7,.9] [--solvers dp,ilp,greedy]
+                    [--beside "full,dp 0.5"]
 
 Each joint graph is cut by PyTorch's default, by its budget solvers at each setting, and with every block checkpointed in
-full or selectively, and lowered by Inductor (meter.py). At each of these peaks remat plans the same joint graph. Writes
-FOLDER/MODEL.json, and measures only what is not there yet; --theirs leaves out remat. With --operators peak and time
-are those of operators run one by one (operators.py), planned as for kernels="aot_eager". The solver ilp needs scipy.
-Nothing runs and there are no weights: a model of 8 billion parameters takes some GB and minutes of CPU time."""
+full or selectively, and lowered by Inductor (meter.py). At each of these peaks, or only at those of the cuts that
+--beside names, remat plans the same joint graph. Writes FOLDER/MODEL.json, and measures only what is not there yet;
+--theirs leaves out remat. With --operators peak and time are those of operators run one by one (operators.py), planned
+as for kernels="aot_eager". The solver ilp needs scipy. Nothing runs and there are no weights: a model of 8 billion
+parameters takes some GB and minutes of CPU time."""
 import argparse
 import functools
 import hashlib
@@ -118,8 +120,9 @@ def fitted(plan, proposed, peak, results, measure):
     return min(tried, key=lambda row: row["measured"]["peak_bytes"], default=None)
 
 
-def measure_ours(results, plan, proposed, measure):
+def measure_ours(results, beside, plan, proposed, measure):
     theirs = [row for row in results.rows if row["who"] not in ("uncut", "remat")]
+    theirs = [row for row in theirs if not beside or row["who"] in beside]
     for peak in sorted({row["measured"]["peak_bytes"] for row in theirs}, reverse=True):
         if not results.find(who="remat", at_bytes=peak):
             row = fitted(plan, proposed, peak, results, measure)
@@ -140,7 +143,7 @@ def inductor(name, results, options):
     measure_theirs(name, results, options, measure)
     if not options.theirs:
         ours = cuts.ByInductor(joint())
-        measure_ours(results, ours.plan, ours.proposed, measure_planned)
+        measure_ours(results, options.beside, ours.plan, ours.proposed, measure_planned)
 
 
 def by_operators(name, results, options):
@@ -155,7 +158,7 @@ def by_operators(name, results, options):
         results.add(who="uncut", measured={"seconds": seconds})
     measure_theirs(name, results, options, measure)
     if not options.theirs:
-        measure_ours(results, ours.plan, lambda *_: (), measure)
+        measure_ours(results, options.beside, ours.plan, lambda *_: (), measure)
 
 
 def main():
@@ -166,6 +169,7 @@ def main():
     parser.add_argument("--operators", action="store_true")
     parser.add_argument("--settings", default=SETTINGS, type=lambda text: list(map(float, text.split(","))))
     parser.add_argument("--solvers", default=SOLVERS, type=lambda text: text.split(","))
+    parser.add_argument("--beside", default=[], type=lambda text: text.split(","))
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)
