@@ -19,6 +19,7 @@ TITLE = "Plans beside PyTorch's partitioner"
 OPERATORS = ".operators"
 SLOWER_POINTS = 0.3
 SOLVERS = ("dp", "ilp")  # of PyTorch's settings below 0.9 these two are counted
+ALL = {"--settings": ["0.1", "0.3", "0.5", "0.7", "0.9"], "--solvers": ["dp", "ilp", "greedy"], "--beside": []}
 HEAD = ["at the peak of", "GB", "theirs %", "remat %", "less", "remat's GB", "gap %"]
 
 # A plan of PyTorch's beside remat's at its peak; times in % over the joint graph that is not cut.
@@ -119,8 +120,25 @@ def summary(text):
          "most", "faster, dp and ilp below 0.9", "largest gap %"], lines)])
 
 
-def text_of(results, arguments):
-    parts = [f"Commit {commit()}: `{arguments}`, PyTorch 2.15, for an H100 that is not there."]
+def command_of(model, rows):
+    """What was run of partitioners.py, by its results."""
+    rivals = {row["who"]: row["measured"].get("peak_bytes") for row in rows if row["who"] not in ("uncut", "remat")}
+    asked = [name.split(" ") for name in rivals if " " in name]
+    planned = {row["at_bytes"] for row in rows if row["who"] == "remat"}
+    beside = [name for name, peak in rivals.items() if peak in planned]
+    given = {"--settings": sorted({setting for _, setting in asked}),
+             "--solvers": list(dict.fromkeys(name for name, _ in asked)),
+             "--beside": beside if len(beside) < len(rivals) else ALL["--beside"]}
+    words = ["partitioners.py FOLDER", model.removesuffix(OPERATORS)] + ["--operators"] * model.endswith(OPERATORS)
+    for option, values in given.items():
+        text = ",".join(values)
+        words += [] if values == ALL[option] else [option, f'"{text}"' if " " in text else text]
+    return " ".join(words)
+
+
+def text_of(results):
+    commands = "; ".join(command_of(model, rows) for model, rows in results.items())
+    parts = [f"Commit {commit()}: `{commands}`, PyTorch 2.15, for an H100 that is not there."]
     for model, rows in results.items():
         parts += [f"## {titled(model)}", table_of(rows)]
     return "\n\n".join(parts)
@@ -199,9 +217,7 @@ def main():
     parser.add_argument("--output", help="docs/benchmarks.md, which gets the summary")
     options = parser.parse_args()
     results = results_of(options.results)
-    commands = "; ".join("partitioners.py FOLDER " + (
-        f"{model.removesuffix(OPERATORS)} --operators" if model.endswith(OPERATORS) else model) for model in results)
-    publish(__file__, NAME, TITLE, text_of(results, commands), summary, options.output)
+    publish(__file__, NAME, TITLE, text_of(results), summary, options.output)
     if options.output:
         folder = os.path.dirname(options.output)
         merged = "{\n" + ",\n".join(f"{json.dumps(model)}: [\n" + ",\n".join(map(json.dumps, rows)) + "\n]"
