@@ -9,7 +9,8 @@ Bytes are Inductor's count: each buffer once for each kernel, and at most its si
 buffer that is gathered or scattered as a whole, which makes 1 GB of a lookup of 8192 rows; here it counts as what the
 largest of the kernel's own nodes reads or writes of it. The peak counts what the graph allocates and the inputs that it
 may free (in a backward graph what was saved, and tangents), not parameters. Buffers that only their own kernel reads
-get no memory; Inductor's estimate has them, this one does not."""
+get no memory; Inductor's estimate has them, this one does not. It takes an input for as large as what kernels read of
+it, a broadcast one for every copy; here it has the bytes of its storage."""
 import contextlib
 import copy
 import dataclasses
@@ -172,7 +173,7 @@ def lower(module, is_backward=False):
         graph.init_wrapper_code()
         graph._update_scheduler()
         kernels = tuple(_kernel(node) for node in graph.scheduler.nodes if _launches(node))
-        return Lowered(kernels, _peak_bytes(graph))
+        return Lowered(kernels, _peak_bytes(graph, module))
 
 
 def measure(forward, backward):
@@ -205,10 +206,13 @@ def _accesses(node):
     return accesses
 
 
-def _peak_bytes(graph):
+def _peak_bytes(graph, module):
     nodes, outputs = graph.scheduler.nodes, OrderedSet(graph.get_output_names())
     _, freeable = memory.prepare_planning_info(nodes, graph.scheduler.name_to_buf, graph.scheduler.name_to_fused_node,
                                                OrderedSet(graph.graph_inputs), outputs)
+    for node in module.graph.nodes:
+        if node.op == "placeholder" and node.name in freeable:
+            freeable[node.name].mpi_buffer.size_free = node.meta["val"].untyped_storage().nbytes()
     for kernel in nodes:
         for buffer in kernel.get_outputs():
             if all(user.node in kernel.get_nodes() for user in buffer.users):
