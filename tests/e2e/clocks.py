@@ -93,12 +93,13 @@ def segment_ns(commands):
 
 
 def step_ns(schedule, microbatches):
-    """Of entry point "train": "step", or "microbatch" as often as there are microbatches, and "update"."""
+    """Of entry point "train": "step", or "count", if there is one, "microbatch" as often as there are microbatches, and
+    "update"."""
     segments = {}
     for command in schedule:
         segments.setdefault(command["segment"], []).append(command)
     return sum(times * segment_ns(segments[name])
-               for name, times in (("step", 1), ("microbatch", microbatches), ("update", 1)) if name in segments)
+               for name, times in (("step", 1), ("count", 1), ("microbatch", microbatches), ("update", 1)) if name in segments)
 
 
 def schedule_of(text):
