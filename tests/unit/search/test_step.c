@@ -29,9 +29,10 @@ static const struct {
     {"gpt2-tiny", false, 2, 1, REMAT_OPTIMIZER_ADAMW, REMAT_FOR_BOUND,
      "train 2 microbatch*+ 1 update+", 12},
     {"mlp-tiny", true, 1, 1, REMAT_OPTIMIZER_NONE, REMAT_FOR_PLAN, "eval 1 forward*", 1},
-    {"bert-tiny", true, 4, 1, REMAT_OPTIMIZER_NONE, REMAT_FOR_BOUND, "eval 1 count 4 forward*", 5},
+    {"bert-tiny", true, 4, 1, REMAT_OPTIMIZER_NONE, REMAT_FOR_BOUND,
+     "eval 1 forward count 4 forward*", 5},
     {"bert-tiny", true, 4, 2, REMAT_OPTIMIZER_NONE, REMAT_FOR_PLAN,
-     "eval 1 count 4 forward* 1 mean", 105},
+     "eval 1 forward count 4 forward* 1 mean", 105},
 };
 
 static const char *print(struct remat_arena *arena, const struct remat_step *step)
