@@ -49,9 +49,10 @@ static void print_plan_bound(const struct remat_binding *b, struct remat_text *o
     remat_text_append(out, "%16" PRIu64 "  bytes persistent\n", b->static_bytes);
     remat_text_append(out, "%16" PRIu64 "  bytes live there in every plan\n", b->other_bytes);
     remat_text_append(out, "%16" PRIu64 "  bytes of room for what is saved\n", b->room_bytes);
-    remat_text_append(
-        out, "%16" PRIu64 "  bytes kept by the cut at %.4g ps a byte, %" PRIu32 " values:\n",
-        b->kept_bytes, b->price_ps, b->kept_count);
+    remat_text_append(out, "%16" PRIu64 "  ns by the cut at %.4g ps a byte\n", b->priced_ns,
+                      b->price_ps);
+    remat_text_append(out, "%16" PRIu64 "  bytes kept by it, %" PRIu32 " values:\n", b->kept_bytes,
+                      b->kept_count);
     print_kept(b, out);
 }
 

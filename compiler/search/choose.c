@@ -13,6 +13,7 @@ static void show_bound(struct remat_search *s)
         return;
     struct remat_binding binding = remat_planner_binding(s->planner, s->planning, s->limit_bytes);
     binding.bound_ns = remat_search_bound_ns(s, s->state.bound_ns);
+    binding.priced_ns = remat_search_bound_ns(s, binding.priced_ns);
     if (binding.kernel)
         s->settings->bounded(s->settings->search_user, &binding);
 }

@@ -514,7 +514,8 @@ struct remat_binding remat_planner_binding(const struct remat_planner *p, struct
                                 .other_bytes = at->at.other_bytes,
                                 .room_bytes = room_bytes,
                                 .kept_bytes = cut.choice.bytes,
-                                .price_ps = cut.price};
+                                .price_ps = cut.price,
+                                .priced_ns = bound_ns(p, remat_border_proven(&cut, room_bytes))};
     struct remat_kept *kept;
     REMAT_NEW(arena, kept, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)

@@ -51,6 +51,7 @@ struct remat_binding {
     uint64_t room_bytes;                /* the rest of the arena */
     uint64_t kept_bytes;                /* saved by the cut */
     double price_ps;                    /* of a byte */
+    uint64_t priced_ns;                 /* the bound by this price alone, without cases */
     uint32_t kept_count;
     const struct remat_kept {
         const char *value;

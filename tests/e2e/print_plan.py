@@ -36,20 +36,21 @@ def read_bound(lines):
     lines = lines[begin:]
     found = BOUND.fullmatch(lines[0])
     rows = [int(line.split()[0]) for line in lines[1:4]]
-    cut = re.fullmatch(r" *(\d+)  bytes kept by the cut at (\S+) ps a byte, (\d+) values:", lines[4])
+    price = re.fullmatch(r" *(\d+)  ns by the cut at (\S+) ps a byte", lines[4])
+    cut = re.fullmatch(r" *(\d+)  bytes kept by it, (\d+) values:", lines[5])
     kept, rest = [], (0, 0)
-    for line in lines[5:lines.index("")]:  # a list follows
+    for line in lines[6:lines.index("")]:  # a list follows
         more = re.fullmatch(r" *(\d+)  \.\.\. and (\d+) more", line)
         if more:
             rest = int(more[1]), int(more[2])
         else:
             row = KEPT.fullmatch(line)
             kept.append((int(row[1]), row[2]))
-    assert int(cut[1]) == sum(b for b, _ in kept) + rest[0] and int(cut[3]) == len(kept) + rest[1], lines[:16]
+    assert int(cut[1]) == sum(b for b, _ in kept) + rest[0] and int(cut[2]) == len(kept) + rest[1], lines[:16]
     assert len(kept) <= 10 and (not rest[1] or rest[0] <= rest[1] * kept[-1][0]), kept
     assert kept == sorted(kept, key=lambda k: -k[0]), kept
     return {"ns": int(found[1]), "at": found[2], "persistent": rows[0], "other": rows[1], "room": rows[2],
-            "price": float(cut[2]), "kept": kept}
+            "price": float(price[2]), "priced_ns": int(price[1]), "kept": kept}
 
 
 def read_search(text):
@@ -102,13 +103,14 @@ def check_bound(bound, report, room, budget, options):
         assert values[name] == kept, (name, kept, values[name])
     schedule = call("dump", "a.plan", "--schedule").stdout
     assert bound["at"] in schedule, bound["at"]
-    # The bound is convex in the budget, and the price its slope: no other bound is below the line.
+    assert bound["priced_ns"] <= bound["ns"], bound
+    # The bound by the price is convex in the budget, and the price its slope: no other is below the line.
     microbatches, touching = report["microbatches"], 0
     for delta in (-4096, 4096):
         search = print_plan(budget + delta, "b.plan", options) if room + delta >= report["floor_bytes"] else ""
         there = read_bound(search.splitlines()) if search else None
         if there:
-            slope = (there["ns"] - bound["ns"]) / microbatches / delta * -1000
+            slope = (there["priced_ns"] - bound["priced_ns"]) / microbatches / delta * -1000
             above = slope - bound["price"] if delta < 0 else bound["price"] - slope
             touching += abs(above) <= 0.01 * bound["price"] + 2
             assert above >= -0.01 * bound["price"] - 2, (bound["price"], slope, delta)
