@@ -75,9 +75,11 @@ static void move_addresses(remat_context *ctx, struct remat_arena *arena, struct
                            const struct remat_buffer *before)
 {
     struct remat_cuda_code *code = &p->cuda;
+    if (!code->launch_begin)
+        return; /* a plan of a CPU */
     struct remat_cuda_word *words = harness_array(ctx, arena, code->word_count, sizeof *words);
     memcpy(words, code->words, code->word_count * sizeof *words);
-    for (uint32_t c = 0; c < p->command_count && code->launch_begin; c++)
+    for (uint32_t c = 0; c < p->command_count; c++)
         for (uint32_t l = code->launch_begin[c]; l < code->launch_begin[c + 1]; l++)
             for (uint32_t w = code->launches[l].word_begin; w < code->launches[l].word_end; w++)
                 if (words[w].kind == REMAT_CUDA_ARENA)
