@@ -84,11 +84,8 @@ static void print_chosen(const struct remat_policy *policy, struct remat_text *o
 
 uint32_t remat_report_microbatches(const struct remat_program *p)
 {
-    const struct remat_entry *train = remat_program_find_entry(p, "train");
-    uint32_t most = 1;
-    for (uint32_t c = train ? train->call_begin : 0; train && c < train->call_end; c++)
-        most = p->calls[c].times > most ? p->calls[c].times : most;
-    return most;
+    const struct remat_call *step = remat_program_step_call(p);
+    return step ? step->times : 1;
 }
 
 struct remat_throughput remat_report_throughput(const struct remat_program *p)

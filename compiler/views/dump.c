@@ -129,9 +129,9 @@ uint32_t dump_segment_of(const struct remat_program *program, uint32_t command)
 
 uint32_t dump_step_segment(const struct remat_program *program)
 {
-    const struct remat_entry *step = remat_program_step(program);
+    const struct remat_call *step = remat_program_step_call(program);
     if (step)
-        return program->calls[step->call_begin].segment;
+        return step->segment;
     uint32_t longest = REMAT_NONE, most = 0;
     for (uint32_t s = 0; s < program->segment_count; s++) {
         const struct remat_segment *segment = &program->segments[s];

@@ -107,7 +107,7 @@ remat_status dump_order(remat_context *ctx, struct remat_arena *arena,
                         struct dump_order *out);
 bool dump_is_among(const struct remat_program *program, const struct dump_order *order,
                    uint32_t command);
-/* The first segment of a step, else the longest; REMAT_NONE when there are none. */
+/* The segment of a step that runs most often, else the longest; REMAT_NONE when there are none. */
 uint32_t dump_step_segment(const struct remat_program *program);
 
 #endif

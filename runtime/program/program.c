@@ -142,6 +142,16 @@ const struct remat_entry *remat_program_step(const struct remat_program *program
     return train ? train : remat_program_find_entry(program, "eval");
 }
 
+const struct remat_call *remat_program_step_call(const struct remat_program *program)
+{
+    const struct remat_entry *entry = remat_program_step(program);
+    const struct remat_call *most = NULL;
+    for (uint32_t k = entry ? entry->call_begin : 0; k < (entry ? entry->call_end : 0); k++)
+        if (!most || program->calls[k].times > most->times)
+            most = &program->calls[k];
+    return most;
+}
+
 void remat_program_cost_shares(const struct remat_program *program,
                                double shares[REMAT_COST_SOURCES])
 {

@@ -336,6 +336,9 @@ const struct remat_entry *remat_program_find_entry(const struct remat_program *p
                                                    const char *name);
 /* The entry point that a step is a run of: "train", else "eval", else NULL. */
 const struct remat_entry *remat_program_step(const struct remat_program *program);
+/* The call of a step that runs most often, and of those the first: that of each microbatch,
+ * where there are several. NULL: there is no step. */
+const struct remat_call *remat_program_step_call(const struct remat_program *program);
 
 /* Whether a command of the segment reads the number of its run, of a verified program. */
 bool remat_program_reads_number(const struct remat_program *program,

@@ -106,8 +106,22 @@ def refusals():
                     f'model.txt: output "loss": node {node} makes something of several entries of the batch', options)
 
 
+def shown():
+    """A step counts before its microbatches; what is shown of it, and emitted as a policy, is of a microbatch."""
+    tool.must("graph", "bert-tiny", "--batch", 4, "-o", "bert.fbs")
+    sites = []
+    for count in 1, 2:
+        tool.must("compile", "bert.fbs", "--microbatches", count, "--recompute-granularity", "selective", "--recompute-modules",
+                  "core_attn", "-o", "b.plan")
+        tool.must("dump", "b.plan", "--emit-policy", "pytorch", "--model", "bert.fbs", "-o", "policy.py")
+        sites.append([line for line in pathlib.Path("policy.py").read_text().splitlines() if line.startswith('    ("layers"')])
+    check(sites[0] and sites[0] == sites[1], "the policy of microbatches is another", sites)
+    check('commands of "microbatch"' in tool.text("dump", "b.plan", "--memory"), "no microbatch is shown")
+
+
 def main():
     with scratch():
+        shown()
         counted = follow("counted", COUNTED, DIVIDED)
         follow("counted slices", SLICES)
         follow("sum", SUM)
