@@ -331,13 +331,15 @@ static fact attention(const struct batch_finder *f, const struct remat_shape *ou
 static fact rope(const struct batch_finder *f, const struct remat_shape *out)
 {
     uint32_t positions = remat_node_operand(f->node, "positions");
-    bool of_none = remat_is_none(positions) || is(f, positions, REMAT_BATCH_NONE);
     fact x =
         is(f, 1, REMAT_BATCH_NONE) && in_place(f, 0).axis == 0 ? alike(f, out, 0, 1) : mixed(f);
     if (x.kind == REMAT_BATCH_MIXED || remat_is_none(positions))
         return x;
     struct batch_place place = in_place(f, positions);
-    return !of_none && place.axis == 0 && place.inner == in_place(f, 0).inner ? x : mixed(f);
+    return is(f, positions, REMAT_BATCH_ENTRIES) && place.axis == 0 &&
+                   place.inner == in_place(f, 0).inner
+               ? x
+               : mixed(f);
 }
 
 /* Rows of one table. */

@@ -12,6 +12,21 @@
 #define OUTPUTS_MAX          8
 #define POINTWISE_INPUTS_MAX 3
 
+/* Of what takes the node's place. */
+static struct remat_builder builder_of(struct remat_rebuild *r, const struct remat_node_info *node,
+                                       const char *prefix)
+{
+    return (struct remat_builder){.arena = r->arena,
+                                  .graph = r->to,
+                                  .scope = node->scope,
+                                  .phase = node->phase,
+                                  .instance = node->instance,
+                                  .keep_origin = true,
+                                  .origin = node->origin,
+                                  .origin_group = r->to->node_count,
+                                  .prefix = prefix};
+}
+
 static void expand_node(struct remat_rebuild *r, remat_node n)
 {
     const struct remat_node_info *node = &r->from->nodes[n.i];
@@ -22,15 +37,7 @@ static void expand_node(struct remat_rebuild *r, remat_node n)
     const char *name = r->from->values[node->outputs[0].i].name;
     if (node->phase == REMAT_PHASE_BACKWARD)
         name = REMAT_FORMAT(r->arena, "%s.%s", name, remat_op_info(node->op)->name);
-    struct remat_builder b = {.arena = r->arena,
-                              .graph = r->to,
-                              .scope = node->scope,
-                              .phase = node->phase,
-                              .instance = node->instance,
-                              .keep_origin = true,
-                              .origin = node->origin,
-                              .origin_group = r->to->node_count,
-                              .prefix = name};
+    struct remat_builder b = builder_of(r, node, name);
     remat_op_info(node->op)->expand(&b, node, inputs, outputs);
     for (uint32_t k = 0; k < node->output_count; k++) {
         assert(outputs[k].i >= first && remat_type_equal(&r->to->values[outputs[k].i],
@@ -56,15 +63,7 @@ static void widen_node(struct remat_rebuild *r, remat_node n)
 {
     const struct remat_node_info *node = &r->from->nodes[n.i];
     remat_value inputs[POINTWISE_INPUTS_MAX], output = node->outputs[0];
-    struct remat_builder b = {.arena = r->arena,
-                              .graph = r->to,
-                              .scope = node->scope,
-                              .phase = node->phase,
-                              .instance = node->instance,
-                              .keep_origin = true,
-                              .origin = node->origin,
-                              .origin_group = r->to->node_count,
-                              .prefix = r->from->values[output.i].name};
+    struct remat_builder b = builder_of(r, node, r->from->values[output.i].name);
     assert(node->input_count <= POINTWISE_INPUTS_MAX);
     for (uint32_t k = 0; k < node->input_count; k++) {
         remat_value input = r->values[node->inputs[k].i];

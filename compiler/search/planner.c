@@ -472,8 +472,8 @@ uint32_t remat_planner_limits(const struct remat_planner *p, uint64_t live_bytes
     if (!p->model.border.work || !p->point_count)
         return most;
     const struct bounded_point *at = &p->points[p->binding];
-    uint64_t room_bytes = live_bytes - p->static_bytes - at->at.other_bytes;
-    const struct remat_border_cut cut = remat_border_binding_cut(at->network, room_bytes);
+    const struct remat_border_cut cut =
+        remat_border_binding_cut(at->network, room_at(p, at, live_bytes));
     for (uint32_t kind = 0; kind < REMAT_WORK_KINDS; kind++) {
         uint32_t stream = 0; /* of what does the work: the link, if it is a transfer */
         for (uint32_t s = 0; s < REMAT_STREAMS; s++)
