@@ -120,8 +120,8 @@ def main():
             rows.append(measured(os.path.abspath(options.build), work, case, seconds))
             print(" | ".join(rows[-1]), file=sys.stderr)
     text = (f"Measured {datetime.date.today().isoformat()} with `bench_sleep.py`, steps of {seconds:g} s, commit {commit()}.\n\n"
-            "Measured times are divided by the stretch. Exposed time is the part of a step in which no command computes, the "
-            "mean of all ranks. \"Random times\" are runs in which each command takes half to double its time, without a wrong access.\n\n" +
+            "Ranks sleep longer than predicted by one factor, by which measured times are divided. Exposed time is the part "
+            "of a step in which no command computes, the mean of all ranks. \"Random times\" are runs in which each command takes half to double its time, without a wrong access.\n\n" +
             markdown([cell.strip() for cell in HEAD], rows))
     publish(__file__, NAME, "Ranks that sleep", text, summary, options.output)
     return 0
