@@ -337,6 +337,15 @@ uint32_t flights_wait(struct remat_program *p)
     return waits;
 }
 
+uint32_t flights_all(remat_context *ctx, struct remat_arena *arena, struct remat_program *p)
+{
+    flights_spread(ctx, arena, p);
+    flights_defer(ctx, arena, p);
+    flights_group(p);
+    flights_stretch(p);
+    return flights_wait(p);
+}
+
 uint32_t flights_count(const struct remat_program *p)
 {
     uint32_t count = 0;

@@ -19,6 +19,8 @@ void flights_group(struct remat_program *program);
 /* Every second group that starts while a transfer along another axis goes on waits for it, though
  * it need not. Returns how many do. */
 uint32_t flights_wait(struct remat_program *program);
+/* All of these; returns how many groups wait. */
+uint32_t flights_all(remat_context *ctx, struct remat_arena *arena, struct remat_program *program);
 /* How many transfers are overlapped, and the most that are in flight at once. */
 uint32_t flights_count(const struct remat_program *program);
 uint32_t flights_most(const struct remat_program *program);

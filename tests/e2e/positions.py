@@ -14,14 +14,12 @@ import re
 import sys
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
+from divided import POLICIES, hashes, near
 from harness import INVALID, TEXT, Tools, check, finish, floats, json_lines, must, read_safetensors, refused, safetensors, scratch
 
 tool = Tools(sys.argv[1], timeout=120)
 BATCH, SEQ, TABLE = 4, 24, 40
-LOSS, GRADIENT = 1e-6, 2e-5  # relative: of the loss, of the largest element of a gradient
 DIVIDED = {"tp": ["--mesh", "tp=2"], "sp": ["--mesh", "dp=2,tp=2", "--sequence-parallel"], "zero": ["--mesh", "dp=2", "--zero", 1]}
-POLICIES = [["--recompute-granularity", "full", "--recompute-method", "uniform"],
-            ["--recompute-granularity", "selective", "--recompute-modules", "core_attn"]]
 
 
 def model(with_positions):
@@ -50,20 +48,6 @@ def run(rows, *options):
         pathlib.Path("p.safetensors").write_bytes(safetensors({"any": ("I32", [BATCH, SEQ], packed)}))
         given = ["--input=positions=p.safetensors"]
     return tool("run", "m.plan", "--text", TEXT, "--seed", 3, "--threads", 1, "--steps", 2, "--lr", 0.01, "--json", *given, *options)
-
-
-def hashes(run):
-    return [(line["loss_hash"], line["grad_hash"]) for line in run[0]]
-
-
-def near(what, run, other):
-    for a, b in zip(run[0], other[0], strict=True):
-        check(abs(a["loss"] - b["loss"]) <= LOSS * abs(b["loss"]), what, a["loss"], b["loss"])
-    largest = max(max(map(abs, tensor)) for tensor in other[1].values())
-    for name in other[1]:
-        limit = GRADIENT * max(max(map(abs, other[1][name])), 0.01 * largest)
-        worst = max(abs(a - b) for a, b in zip(run[1][name], other[1][name], strict=True))
-        check(worst <= limit, what, name, worst, limit)
 
 
 def main():

@@ -15,11 +15,11 @@ import re
 import sys
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
+from divided import POLICIES, hashes, near
 from harness import TEXT, Tools, check, finish, floats, json_lines, must, read_safetensors, safetensors, scratch
 
 tool = Tools(sys.argv[1], timeout=120)
 BATCH, SEQ = 4, 24
-LOSS, GRADIENT = 1e-6, 2e-5  # relative: of the loss, of the largest element of a gradient
 INPUTS = "input %query_segments : i32[batch,seq]\ninput %key_segments : i32[batch,seq]\n"
 ATTENTION = re.compile(r"(= attention %\S+ %\S+ %\S+)( %\S+)?( \{)")
 
@@ -66,24 +66,6 @@ def train(name, text, sides, *options, steps=2):
     done = tool("run", f"{name}.plan", "--text", TEXT, "--seed", 3, "--threads", 1, "--steps", steps, "--lr", 0.01, *given, "--json",
                 "--save-gradients", f"{name}.g", "--gradients-step", 1)
     return json_lines(must(done)), {key: floats(tensor) for key, tensor in read_safetensors(f"{name}.g").items()}
-
-
-def hashes(run):
-    return [(line["loss_hash"], line["grad_hash"]) for line in run[0]]
-
-
-def near(what, run, other):
-    for a, b in zip(run[0], other[0], strict=True):
-        check(abs(a["loss"] - b["loss"]) <= LOSS * abs(b["loss"]), what, a["loss"], b["loss"])
-    largest = max(max(map(abs, tensor)) for tensor in other[1].values())
-    for name in other[1]:
-        limit = GRADIENT * max(max(map(abs, other[1][name])), 0.01 * largest)
-        worst = max(abs(a - b) for a, b in zip(run[1][name], other[1][name], strict=True))
-        check(worst <= limit, what, name, worst, limit)
-
-
-POLICIES = [["--recompute-granularity", "full", "--recompute-method", "uniform"],
-            ["--recompute-granularity", "selective", "--recompute-modules", "core_attn"]]
 
 
 def evaluate(text, sides):

@@ -34,11 +34,7 @@ int main(int argc, char **argv)
     remat_arena_init(&arena, ctx);
     MUST_OK(ctx, remat_file_read(ctx, argv[1], &arena, &data, &bytes));
     MUST_OK(ctx, remat_program_read(ctx, argv[1], data, bytes, &arena, &program));
-    flights_spread(ctx, &arena, program);
-    flights_defer(ctx, &arena, program);
-    flights_group(program);
-    flights_stretch(program);
-    uint32_t waits = flights_wait(program);
+    uint32_t waits = flights_all(ctx, &arena, program);
     predict(ctx, &arena, program);
     MUST_OK(ctx, remat_program_verify(ctx, program));
     MUST_OK(ctx, remat_program_simulate(ctx, program));

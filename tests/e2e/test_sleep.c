@@ -74,11 +74,7 @@ static struct remat_program *make_plan(remat_context *ctx, struct remat_arena *a
     if (!s->deferred)
         return plan;
     plan = flights_copy(ctx, arena, plan);
-    flights_spread(ctx, arena, plan);
-    flights_defer(ctx, arena, plan);
-    flights_group(plan);
-    flights_stretch(plan);
-    flights_wait(plan);
+    flights_all(ctx, arena, plan);
     MUST_OK(ctx, remat_program_verify(ctx, plan));
     MUST_OK(ctx, remat_program_simulate(ctx, plan));
     return plan;

@@ -74,13 +74,8 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     MUST_OK(ctx, harness_compile(ctx, arena, graph, &seed->passes, &named_policies[policy].settings,
                                  0, &program));
     program->cuda = (struct remat_cuda_code){0};
-    if (stretched) {
-        flights_spread(ctx, arena, program);
-        flights_defer(ctx, arena, program);
-        flights_group(program);
-        flights_stretch(program);
-        flights_wait(program);
-    }
+    if (stretched)
+        flights_all(ctx, arena, program);
     MUST_OK(ctx, remat_program_verify(ctx, program));
     MUST_OK(ctx, remat_program_simulate(ctx, program));
     return program;

@@ -3,6 +3,7 @@
 #include "workbench.h"
 
 #include "builder.h"
+#include "graph_text.h"
 #include "reference.h"
 
 #include <math.h>
@@ -133,6 +134,24 @@ void workbench_output(struct workbench *w, remat_value value)
 static double uniform(uint64_t hash)
 {
     return (double)(hash >> 11) / 9007199254740992.0;
+}
+
+struct remat_graph *workbench_read(struct workbench *w, const char *inputs, const char *nodes,
+                                   const char *phase, const char *output, int batch)
+{
+    struct remat_text text = {.arena = &w->arena};
+    struct remat_graph *symbolic, *graph;
+    remat_text_append(&text, "graph \"read\"\nsymbol batch = %d\n%s", batch, inputs);
+    for (const char *at = nodes; *at;) {
+        size_t length = strcspn(at, ";");
+        remat_text_append(&text, "%.*s phase %s\n", (int)length, at, phase);
+        at += length + strspn(at + length, "; ");
+    }
+    remat_text_append(&text, "output %%%s\n", output);
+    MUST_OK(w->ctx, remat_graph_parse(w->ctx, "case", text.items, strlen(text.items), &w->arena,
+                                      &symbolic));
+    MUST_OK(w->ctx, remat_graph_bind(w->ctx, &w->arena, symbolic, &graph));
+    return graph;
 }
 
 static double random_element(const struct remat_value_info *info, int64_t i)

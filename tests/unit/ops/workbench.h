@@ -31,6 +31,10 @@ remat_value workbench_node(struct workbench *w, const char *op, const remat_valu
 /* The inputs of a node as texts separated by blanks ("-" for rank 0); their number. */
 uint32_t workbench_inputs(struct workbench *w, const char *texts, remat_value *inputs);
 void workbench_output(struct workbench *w, remat_value value);
+/* A bound graph of text: `inputs`, then nodes "%a : f32[batch] = exp %x; %b : ..." of that phase,
+ * of which `output` is the result. */
+struct remat_graph *workbench_read(struct workbench *w, const char *inputs, const char *nodes,
+                                   const char *phase, const char *output, int batch);
 /* Random values of the graph inputs, by name, so that all versions of a graph get the same. */
 double **workbench_random(struct workbench *w, const struct remat_graph *graph);
 /* The value of that name, REMAT_NO_VALUE when there is none. */

@@ -131,19 +131,7 @@ static const struct {
 
 static struct remat_graph *read_case(struct workbench *w, const char *nodes, int batch)
 {
-    struct remat_text text = {.arena = &w->arena};
-    struct remat_graph *symbolic, *graph;
-    remat_text_append(&text, "graph \"batch\"\nsymbol batch = %d\n%s", batch, inputs_text);
-    for (const char *at = nodes; *at;) {
-        size_t length = strcspn(at, ";");
-        remat_text_append(&text, "%.*s phase forward\n", (int)length, at);
-        at += length + strspn(at + length, "; ");
-    }
-    remat_text_append(&text, "output %%out\n");
-    MUST_OK(w->ctx, remat_graph_parse(w->ctx, "case", text.items, strlen(text.items), &w->arena,
-                                      &symbolic));
-    MUST_OK(w->ctx, remat_graph_bind(w->ctx, &w->arena, symbolic, &graph));
-    return graph;
+    return workbench_read(w, inputs_text, nodes, "forward", "out", batch);
 }
 
 static double element_of(const struct remat_value_info *info, int64_t i)

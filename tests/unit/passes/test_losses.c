@@ -64,19 +64,7 @@ static const struct {
 
 static struct remat_graph *read_graph(struct workbench *w, const char *nodes, int batch)
 {
-    struct remat_text text = {.arena = &w->arena};
-    struct remat_graph *symbolic, *graph;
-    remat_text_append(&text, "graph \"losses\"\nsymbol batch = %d\n%s", batch, head);
-    for (const char *at = nodes; *at;) {
-        size_t length = strcspn(at, ";");
-        remat_text_append(&text, "%.*s phase loss\n", (int)length, at);
-        at += length + strspn(at + length, "; ");
-    }
-    remat_text_append(&text, "output %%loss\n");
-    MUST_OK(w->ctx, remat_graph_parse(w->ctx, "case", text.items, strlen(text.items), &w->arena,
-                                      &symbolic));
-    MUST_OK(w->ctx, remat_graph_bind(w->ctx, &w->arena, symbolic, &graph));
-    return graph;
+    return workbench_read(w, head, nodes, "loss", "loss", batch);
 }
 
 /* After all passes. */
