@@ -56,7 +56,7 @@ def follow(tool, dtype, options):
     plan = graph.compile(**options)
     plan.write("own.plan")
     check(pathlib.Path("own.plan").read_bytes() == plan.bytes() == pathlib.Path("tool.plan").read_bytes(), options, "another plan")
-    check(plan.report() in said and plan.report(as_json=True)["arena_bytes"] == plan.arena_bytes, options, plan.report())
+    check(plan.report in said and plan.json()["arena_bytes"] == plan.arena_bytes, options, plan.report)
     done = tool("run", "tool.plan", "--text", TEXT, "--seed", SEED, "--threads", 1, "--steps", 3, "--lr", LR, "--json",
                 "--save-weights", "w.safetensors", "--save-gradients", "g.safetensors", "--gradients-step", 3)
     losses = [line["loss"] for line in json_lines(must(done))]

@@ -3,7 +3,7 @@
 
     graph = remat.Graph("model.fbs")
     plan = graph.compile(budget="60GB", target="h100-sxm")
-    print(plan.report())
+    print(plan.report)
     session = plan.session(seed=1)
     for batch in loader:
         loss = session.step(tokens=batch, targets=batch, lr=3e-4)"""
@@ -47,13 +47,21 @@ class Plan:
             value = getattr(found, name)
             setattr(self, name, value.decode() if isinstance(value, bytes) else value)
 
-    def report(self, as_json=False):
-        """As remat-compile prints it: text, or what its JSON says."""
+    @property
+    def report(self):
+        """The text that remat-compile prints."""
+        return self._report(as_json=False)
+
+    def json(self):
+        """What the JSON of remat-compile says."""
+        return json.loads(self._report(as_json=True))
+
+    def _report(self, as_json):
         lines = []
         write = WRITE_LINE(lambda user, line, prose: lines.append(line.decode(errors="replace")))
         spec = sized(ReportSpec, json=as_json)
         self._calls.call("remat_compiled_report", self._calls.context, self._handle.pointer, c.byref(spec), write, None)
-        return json.loads("\n".join(lines)) if as_json else "\n".join(lines)
+        return "\n".join(lines)
 
     def write(self, path):
         self._calls.call("remat_compiled_write", self._calls.context, self._handle.pointer, os.fsencode(path))
